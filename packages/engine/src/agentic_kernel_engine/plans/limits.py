@@ -200,31 +200,25 @@ def reached(reason: StopReason, limits: Limits, spent: Spent, seconds: float = 0
         reason: The stop reason of that limit.
         seconds: Seconds that the run has worked.
     """
-    match reason:
-        case StopReason.MAX_ITERATIONS:
-            limit: float | None = limits.max_iterations
-            used = _counted(spent.iterations, "call", "of the model were made")
-        case StopReason.MAX_TOOL_CALLS:
-            limit = limits.max_tool_calls
-            used = _counted(spent.tool_calls, "tool call", "were made")
-        case StopReason.MAX_FAILURES:
-            limit = limits.max_failures
-            used = _counted(spent.failures, "action", "failed")
-        case StopReason.TIMEOUT:
-            limit, used = limits.max_seconds, f"the run worked for {round(seconds, 2):,g} seconds"
-        case _:
-            return shortfall(limits, spent, NOTHING_USED)
+    if reason is StopReason.TIMEOUT:
+        name, used = "seconds", f"the run worked for {round(seconds, 2):,g} seconds"
+    elif reason in _COUNTED:
+        name, noun, verb = _COUNTED[reason]
+        used = _counted(getattr(spent, name), noun, verb)
+    else:
+        return shortfall(limits, spent, NOTHING_USED)
+    limit: float | None = getattr(limits, f"max_{name}")
     shown = "none" if limit is None else _shown(limit)
     other = " or remove the cause of the failures" if reason is StopReason.MAX_FAILURES else ""
-    return f"{_NAMES[reason]} {shown}: {used}; raise {_NAMES[reason]}{other}"
+    return f"max_{name} {shown}: {used}; raise max_{name}{other}"
 
 
-_NAMES: Final[Mapping[StopReason, str]] = {
-    StopReason.MAX_ITERATIONS: "max_iterations",
-    StopReason.MAX_TOOL_CALLS: "max_tool_calls",
-    StopReason.MAX_FAILURES: "max_failures",
-    StopReason.TIMEOUT: "max_seconds",
+_COUNTED: Final[Mapping[StopReason, tuple[str, str, str]]] = {
+    StopReason.MAX_ITERATIONS: ("iterations", "call", "of the model were made"),
+    StopReason.MAX_TOOL_CALLS: ("tool_calls", "tool call", "were made"),
+    StopReason.MAX_FAILURES: ("failures", "action", "failed"),
 }
+"""By stop reason, the count of `Spent` that its limit bounds, and the words for that count."""
 _SHORTER_ANSWER: Final = "lower max_tokens"
 _SHORTER_PROMPT: Final = "shorten the prompt"
 
