@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -102,9 +102,7 @@ Action = (
     | Schedule
     | Stop
 )
-ACTIONS: tuple[type[Action], ...] = (
-    ToolCall, Delegate, Thought, PushGoal, CompleteGoal, FinalAnswer, AskUser, Schedule, Stop,
-)  # fmt: skip
+ACTIONS: tuple[type[Action], ...] = get_args(Action)
 
 _JSON = Any, Mapping[str, Any]
 TEXTS: Mapping[type[Action], tuple[tuple[str, bool], ...]] = {
