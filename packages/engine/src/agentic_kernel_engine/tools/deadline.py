@@ -84,7 +84,11 @@ def _end_of(task: asyncio.Task[Any]) -> BaseException | None:
     """The cancellation or the exception that ended a task; None for a result, or if it goes on."""
     if not task.done():
         return None
-    return _cancellation(task) if task.cancelled() else task.exception()
+    try:
+        task.result()
+    except BaseException as ended:
+        return ended
+    return None
 
 
 class BoundedStream:
@@ -192,14 +196,6 @@ async def _in_time(work: Awaitable[Any], timed: Timed) -> Any:
     if left is not None and left <= 0:
         raise DeadlinePassed(begun=False)
     return await contained(work)
-
-
-def _cancellation(task: asyncio.Task[Any]) -> BaseException | None:
-    try:
-        task.result()
-    except asyncio.CancelledError as cancelled:
-        return cancelled
-    return None
 
 
 async def _end(task: asyncio.Task[Any], work: Awaitable[Any], what: str, *, late: bool) -> None:
