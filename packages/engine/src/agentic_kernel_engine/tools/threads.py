@@ -19,6 +19,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from .. import edges
 
 LIMIT: Final = 32
@@ -193,44 +195,34 @@ class ToolThreads:
         self._busy = self._idle = self._abandoned = 0
 
 
-class _Work:
+class _Work(msgspec.Struct, eq=False):
     """A function on its way through a thread."""
 
-    __slots__ = ("abandoned", "begun", "function", "loop", "name", "over", "result")
-
-    def __init__(
-        self,
-        name: str,
-        function: Callable[[], Any],
-        loop: asyncio.AbstractEventLoop,
-        result: asyncio.Future[Any],
-    ) -> None:
-        self.name = name
-        self.function = function
-        self.loop = loop
-        self.result = result
-        self.begun = self.over = self.abandoned = False
+    name: str
+    function: Callable[[], Any]
+    loop: asyncio.AbstractEventLoop
+    result: asyncio.Future[Any]
+    begun: bool = False
+    over: bool = False
+    abandoned: bool = False
 
     def done(self) -> Callable[[], None]:
         """Run the function; return a callback that hands its outcome to the event loop."""
         try:
-            hand_over = partial(self.hand_over, self.function(), None)
+            return partial(self.hand_over, self.function(), None)
         except (StopIteration, GeneratorExit, KeyboardInterrupt) as error:
             # A future refuses StopIteration. GeneratorExit would close every coroutine that waits.
             # KeyboardInterrupt comes from the function: a real one reaches only the main thread.
             wrapped = RuntimeError(f"raised {type(error).__name__}")
             wrapped.__cause__ = error
-            hand_over = partial(self.hand_over, None, wrapped)
+            return partial(self.hand_over, None, wrapped)
         except BaseException as error:
-            hand_over = partial(self.hand_over, None, error)
-        return hand_over
+            return partial(self.hand_over, None, error)
 
     def hand_over(self, value: Any, error: BaseException | None) -> None:
         """Hand the outcome from the thread to the event loop, which may be closed by now."""
-        try:
+        with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self.settle, value, error)
-        except RuntimeError:
-            return
 
     def settle(self, value: Any, error: BaseException | None) -> None:
         """Set the outcome; called on the event loop."""
