@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
@@ -23,7 +24,8 @@ _REFERENCE: Final = "#/$defs/{model}"
 def output_schema(annotation: Any) -> dict[str, Any] | None:
     """The schema of a return annotation; None if it says nothing that can be checked."""
     try:
-        schema = msgspec.json.schema(annotation, schema_hook=returned)
+        hook = partial(modelled, mode="serialization")
+        schema = msgspec.json.schema(annotation, schema_hook=hook)
     except Exception:
         return None
     return hoisted(schema, schema.pop("$defs", {})) if schema else None
@@ -65,9 +67,7 @@ def is_model(annotation: Any) -> bool:
     )
 
 
-def several_models(
-    annotation: Any,
-) -> tuple[dict[str, Any], Callable[[Any], Any]] | None:
+def several_models(annotation: Any) -> tuple[dict[str, Any], Callable[[Any], Any]] | None:
     """The schema and the conversion of a type with a union of pydantic models; None for others.
 
     msgspec knows no such union, and pydantic does, discriminated or not.
@@ -85,19 +85,10 @@ def _unites(annotation: Any) -> bool:
     return any(map(_unites, parts))
 
 
-def modelled(annotation: Any) -> dict[str, Any]:
+def modelled(annotation: Any, mode: str = "validation") -> dict[str, Any]:
     if not is_model(annotation):
         raise NotImplementedError
-    schema: dict[str, Any] = annotation.model_json_schema(ref_template=_REFERENCE)
-    return schema
-
-
-def returned(annotation: Any) -> dict[str, Any]:
-    if not is_model(annotation):
-        raise NotImplementedError
-    schema: dict[str, Any] = annotation.model_json_schema(
-        ref_template=_REFERENCE, mode="serialization"
-    )
+    schema: dict[str, Any] = annotation.model_json_schema(ref_template=_REFERENCE, mode=mode)
     return schema
 
 
