@@ -11,9 +11,10 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Literal, get_args, overload
+from typing import Any, Final, Literal, TypedDict, Unpack, get_args, overload
 
 import msgspec
+from msgspec.structs import replace
 
 from agentic_kernel import InvalidValue, Task
 
@@ -102,10 +103,7 @@ class ToolContext(msgspec.Struct, eq=False):
         def progress(value: Any) -> None:
             post(report, decode(encode(value, "progress")))  # A copy: the tool may change `value`.
 
-        return ToolContext(
-            self.task_id, self.step, self.index, self.key, self.principal, progress,
-            task=self.task, approved_by=self.approved_by, answers=self.answers,
-        )  # fmt: skip
+        return replace(self, progress=progress, caller=None, threads=SHARED, validator=None)
 
 
 class Tool:
@@ -253,33 +251,25 @@ class Tool:
         return await result if inspect.isawaitable(result) else result
 
 
+class ToolOptions(TypedDict, total=False):
+    """The keyword arguments of `tool`; see there."""
+
+    name: str | None
+    description: str | None
+    effect: SideEffect
+    idempotent: bool
+    scopes: Collection[str]
+    timeout: float | None
+    concurrent: bool
+    inline: bool
+    validator: Validator | None
+
+
+@overload
+def tool(function: Callable[..., Any], **declared: Unpack[ToolOptions]) -> Tool: ...
 @overload
 def tool(
-    function: Callable[..., Any],
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    effect: SideEffect = "write",
-    idempotent: bool = False,
-    scopes: Collection[str] = (),
-    timeout: float | None = None,
-    concurrent: bool = True,
-    inline: bool = False,
-    validator: Validator | None = None,
-) -> Tool: ...
-@overload
-def tool(
-    function: None = None,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    effect: SideEffect = "write",
-    idempotent: bool = False,
-    scopes: Collection[str] = (),
-    timeout: float | None = None,
-    concurrent: bool = True,
-    inline: bool = False,
-    validator: Validator | None = None,
+    function: None = None, **declared: Unpack[ToolOptions]
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
