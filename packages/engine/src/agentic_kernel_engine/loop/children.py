@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, cast
@@ -27,24 +27,23 @@ from . import grants
 from .approvals import apply_decisions, ask_for_children
 from .run import LoopRun
 from .state import AtHand, State
+from .wiring import Wiring
 
 _LONGEST: Final = 2_000
 """The most characters of a refusal that the planner is told, because it may quote the planner."""
 
 
-async def delegate(
-    delegation: Delegation, ids: Callable[[], str], run: LoopRun, at_hand: AtHand, index: int
-) -> Observation:
+async def delegate(wiring: Wiring, run: LoopRun, at_hand: AtHand, index: int) -> Observation:
     """Spawn, join or cancel a child."""
     action = cast("Delegate", at_hand.plan.actions[index])
     try:
         match action.verb:
             case "spawn":
-                return await _spawn(delegation, ids, run, at_hand, index, action)
+                return await _spawn(wiring, run, at_hand, index, action)
             case "join":
-                return await _join(delegation, run, at_hand, index, action.child)
+                return await _join(wiring.delegation, run, at_hand, index, action.child)
             case "cancel":
-                await delegation.cancel(run.job, action.child)
+                await wiring.delegation.cancel(run.job, action.child)
                 await grants.close_grant(run, action.child)
                 return Observation(output={"child": action.child, "status": "cancelled"})
     except (CannotStart, DelegationRefused, TaskExists, TaskNotFound) as refused:
@@ -64,12 +63,7 @@ def too_deep(run: LoopRun) -> End | None:
 
 
 async def _spawn(
-    delegation: Delegation,
-    ids: Callable[[], str],
-    run: LoopRun,
-    at_hand: AtHand,
-    index: int,
-    action: Delegate,
+    wiring: Wiring, run: LoopRun, at_hand: AtHand, index: int, action: Delegate
 ) -> Observation:
     """Spawn a child; its id is committed first, so that a crash does not spawn it twice."""
     run.ending = too_deep(run)
@@ -77,10 +71,10 @@ async def _spawn(
         return Observation(error=CHILD_FAILED, message=run.ending.message)
     slot = str(index)
     known = at_hand.children.get(slot)
-    child = delegation.admit(
+    child = wiring.delegation.admit(
         run.task,
         child_of(
-            run.task, id=known or ids(), summary=action.summary,
+            run.task, id=known or wiring.ids(), summary=action.summary,
             instructions=action.instructions, kind=run.task.runtime_kind, agent=action.agent,
         ),
     )  # fmt: skip
@@ -95,7 +89,7 @@ async def _spawn(
         run.record(vocabulary.CHILD_SPAWNED, **said)
         await run.commit()
     try:
-        await delegation.spawn(run.job, child)
+        await wiring.delegation.spawn(run.job, child)
     except TaskExists:
         grants.drop(run, child.id)  # The id belongs to a Task of another parent.
         raise
@@ -128,13 +122,10 @@ async def _join(
     run.state.waiting = None
     run.state.at_hand = at_hand
 
-    def leaving() -> bool:
-        return run.job.stopping or run.out_of_time or run.reallotted
-
     if run.untold:
         await grants.announce(run)
     with _woken_in_time(run):
-        while (task := await unless(run.job, leaving, delegation.join(run.job, child))) is None:
+        while (task := await unless(run.job, run.leaving, delegation.join(run.job, child))) is None:
             if run.out_of_time:
                 run.ending = run.end_at(StopReason.TIMEOUT)
                 return Observation(

@@ -52,15 +52,12 @@ async def make_room(
     """
     await reclaim(run, fence=fence)
 
-    def leaving() -> bool:
-        return run.job.stopping or run.out_of_time or run.reallotted
-
     delay = _FIRST
     while not fits(run.limits) and fits(_when_heard(run)) and not run.out_of_time:
         await announce(run)
         if not await _will_hear(run):
             break
-        await unless(run.job, leaving, asyncio.sleep(delay))
+        await unless(run.job, run.leaving, asyncio.sleep(delay))
         delay = min(2 * delay, _LONGEST)
         if run.reallotted:
             apply_decisions(run)

@@ -22,12 +22,7 @@ from ..plans.action import (
 )
 from ..plans.decision import ALLOW, ROUTES, Decision, Route, deny
 from ..plans.ending import End
-from ..plans.observation import (
-    NO_GOAL,
-    POLICY_DENIED,
-    SCHEMA_VALIDATION_FAILED,
-    Observation,
-)
+from ..plans.observation import NO_GOAL, POLICY_DENIED, SCHEMA_VALIDATION_FAILED, Observation
 from ..plans.reasons import StopReason
 from ..seams.planner import Context
 from ..seams.policy import Policy, decided
@@ -133,9 +128,7 @@ async def carry_out(
             case Route.DELEGATE:
                 # Delegation commits, and may wait across a pause: keep the finished actions first.
                 keep(at_hand, found)
-                found[index] = await children.delegate(
-                    wiring.delegation, wiring.ids, run, at_hand, index
-                )
+                found[index] = await children.delegate(wiring, run, at_hand, index)
             case Route.RECORD:
                 found[index] = _on_record(run, action)
             case Route.REFUSE:

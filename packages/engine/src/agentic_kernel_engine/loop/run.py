@@ -85,6 +85,10 @@ class LoopRun(Ledger[State]):
             self.state.version = VERSION
         return super().shares()
 
+    def leaving(self) -> bool:
+        """True if the run must not go on waiting for its children."""
+        return self.job.stopping or self.out_of_time or self.reallotted
+
     async def enter(self) -> bool:
         """Read the history after the cursor, once (R15); settle the last reservation (R17).
 
