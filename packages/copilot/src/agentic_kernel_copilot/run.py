@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-import msgspec
-
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Event, Job, TaskFailed, values
 from agentic_kernel_engine.events import Checked
@@ -30,7 +28,7 @@ from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.providers import Price
 from agentic_kernel_engine.seams import Tool
 from agentic_kernel_engine.texts import Texts
-from agentic_kernel_engine.waiting import WAITING_FOR, field_text
+from agentic_kernel_engine.waiting import WAITING_FOR
 
 from .answering import Form
 from .state import Call, State
@@ -169,29 +167,14 @@ class SessionRun(Ledger[State]):
             RunEnded: Always.
         """
         requests = [
-            {
-                "digest": call.digest,
-                "type": "tool_call",
-                "action": msgspec.to_builtins(call.action),
-                "reason": call.decision.reason if call.decision else "",
-            }
+            call.request(call.action, call.decision.reason if call.decision else "")
             for call in self.state.calls
             if call.waits
         ]
         await self.wait_for({"kind": "approval", "requests": requests})
 
     def _decide(self, entry: Mapping[str, Any]) -> bool:
-        """Apply a person's decision about one call: the first one for a digest counts, once."""
-        if entry["type"] != vocabulary.APPROVAL:
-            return False
-        said = {"by": field_text(entry, "by"), "why": field_text(entry, "why")}
-        for call in self.state.calls:
-            if call.waits and call.digest == entry["digest"]:
-                call.granted, call.by, call.why = entry["granted"], said["by"], said["why"]
-                given = vocabulary.APPROVAL_GIVEN if call.granted else vocabulary.APPROVAL_REFUSED
-                self.record(given, digest=call.digest, **said)
-                return True
-        return False
+        return entry["type"] == vocabulary.APPROVAL and self.judge(self.state.calls, entry)
 
 
 def refuse_limits(limits: Collection[str], known: Collection[str]) -> None:

@@ -11,25 +11,26 @@ from typing import Any, Final
 import msgspec
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.loop import Decision, Observation, Plan, Shares, Spent, ToolCall
+from agentic_kernel_engine.loop import (
+    Approvable,
+    Decision,
+    Observation,
+    Plan,
+    Shares,
+    Spent,
+    ToolCall,
+)
 
 VERSION: Final = 1
 """The version of the state's schema."""
 
 
-class Call(msgspec.Struct, omit_defaults=True):
+class Call(Approvable, omit_defaults=True):
     """One call of a tool that the turn at hand asks for."""
 
     action: ToolCall
     decision: Decision | None = None
     """The policy's decision; None before the policy was asked."""
-    digest: str = ""
-    """The digest that an approval of the call must name; "" if it needs none."""
-    granted: bool | None = None
-    """True if a person approved it, False if a person refused it; None while it is undecided."""
-    by: Any = ""
-    why: Any = ""
-    """Text; the store of an earlier version may hold anything else."""
     begun: bool = False
     """True if the call counts as made."""
     key: str = ""
@@ -40,7 +41,7 @@ class Call(msgspec.Struct, omit_defaults=True):
     @property
     def waits(self) -> bool:
         """True if a person still has to decide about the call."""
-        return bool(self.digest) and self.granted is None and self.observation is None
+        return super().waits and self.observation is None
 
 
 class State(msgspec.Struct, omit_defaults=True):

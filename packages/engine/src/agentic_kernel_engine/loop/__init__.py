@@ -66,7 +66,16 @@ from ..plans.action import (
     ToolCall,
     digest,
 )
-from ..plans.decision import ALLOW, ROUTES, Decision, Route, deny, require_approval, stop
+from ..plans.decision import (
+    ALLOW,
+    ROUTES,
+    Approvable,
+    Decision,
+    Route,
+    deny,
+    require_approval,
+    stop,
+)
 from ..plans.ending import End, PlannerError, unhandled
 from ..plans.limits import Limits, Remaining, Spent, failed_too_often, unaffordable
 from ..plans.observation import (
@@ -90,21 +99,10 @@ from ..principal import Principal
 from ..seams.planner import Context
 from ..tools.call import key
 from .answer import Answer, answer_of, schema_in
-from .continuation import (
-    CONTINUES,
-    SESSION,
-    continued,
-    lineage,
-    on_behalf,
-)
-from .ledger import (
-    Ledger,
-)
+from .continuation import CONTINUES, SESSION, continued, lineage, on_behalf
+from .ledger import Ledger
 from .loop import Loop
-from .planning import (
-    LENGTH,
-    plan_of,
-)
+from .planning import LENGTH, plan_of
 from .replay import Outcome, Replay, outcome, replay
 from .streams import TurnText
 
@@ -112,13 +110,11 @@ __all__ = [
     "ALLOW", "CONTINUES", "HANDLER_ERROR", "INDETERMINATE", "LARGEST", "LENGTH", "MISSING_SCOPES",
     "NOBODY_TO_ASK", "NOTHING_USED", "NO_THREAD", "OUTPUT_SCHEMA_FAILED", "POLICY_DENIED", "ROUTES",
     "SCHEMA_VALIDATION_FAILED", "SESSION", "SKIPPED", "STOP_REASON", "TIMEOUT", "UNKNOWN_TOOL",
-    "USED", "Action", "Answer", "AskUser", "CompleteGoal", "Context", "Decision", "Delegate",
-    "Delta", "End",
-    "Entry", "FinalAnswer", "Ledger", "Limits", "Loop", "Notice", "Observation", "Outcome", "Plan",
-    "PlannerError", "Principal", "PushGoal", "Remaining", "Replay", "Route", "Schedule", "Shares",
-    "Spent", "Stop", "StopReason", "Summary", "Thought", "ToolCall", "Transcript", "Turn",
-    "TurnText", "Usage", "UserMessage", "answer_of", "continued", "deny", "digest",
-    "failed_too_often", "key",
-    "lineage", "on_behalf", "outcome", "plan_of", "refuse_notes", "replay", "require_approval",
-    "schema_in", "stop", "unaffordable", "unhandled",
+    "USED", "Action", "Answer", "Approvable", "AskUser", "CompleteGoal", "Context", "Decision",
+    "Delegate", "Delta", "End", "Entry", "FinalAnswer", "Ledger", "Limits", "Loop", "Notice",
+    "Observation", "Outcome", "Plan", "PlannerError", "Principal", "PushGoal", "Remaining",
+    "Replay", "Route", "Schedule", "Shares", "Spent", "Stop", "StopReason", "Summary", "Thought",
+    "ToolCall", "Transcript", "Turn", "TurnText", "Usage", "UserMessage", "answer_of", "continued",
+    "deny", "digest", "failed_too_often", "key", "lineage", "on_behalf", "outcome", "plan_of",
+    "refuse_notes", "replay", "require_approval", "schema_in", "stop", "unaffordable", "unhandled",
 ]  # fmt: skip

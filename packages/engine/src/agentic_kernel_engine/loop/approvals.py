@@ -11,10 +11,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from ..plans import vocabulary
-from ..plans.action import Action, Delegate, ToolCall, kind_of
+from ..plans.action import Action, Delegate, ToolCall
 from ..seams.agent_tool import AgentTool
 from ..waiting import digests, field_text
 from .run import LoopRun
@@ -29,18 +27,11 @@ async def wait_for_people(run: LoopRun, at_hand: AtHand) -> None:
     """
     if run.job.inbox:
         apply_decisions(run)  # A decision may have come since the step began.
-    requests: list[dict[str, Any]] = []
-    for index, judgement in enumerate(at_hand.verdicts):
-        if judgement.digest and judgement.granted is None:
-            action = at_hand.plan.actions[index]
-            requests.append(
-                {
-                    "digest": judgement.digest,
-                    "type": kind_of(action),
-                    "action": msgspec.to_builtins(action),
-                    "reason": judgement.decision.reason,
-                }
-            )
+    requests = [
+        judgement.request(action, judgement.decision.reason)
+        for action, judgement in zip(at_hand.plan.actions, at_hand.verdicts, strict=True)
+        if judgement.waits
+    ]
     if requests:
         run.state.at_hand = at_hand
         await suspend(run, {"kind": "approval", "requests": requests})
@@ -109,20 +100,11 @@ def _act(run: LoopRun, entry: Mapping[str, Any]) -> bool:
 
 
 def _decide(run: LoopRun, entry: Mapping[str, Any]) -> bool:
-    """Apply a person's decision about one action; the first one about a digest counts, once.
-
-    Returns:
-        True if the decision fits an action of this run or a child's request.
-    """
-    said = {"digest": entry["digest"], "by": _by(entry), "why": field_text(entry, "why")}
+    """Apply a person's decision about one action; True if it fits one, or a child's request."""
     at_hand = run.state.at_hand
-    for judgement in () if at_hand is None else at_hand.verdicts:
-        if judgement.digest and judgement.digest == said["digest"] and judgement.granted is None:
-            judgement.granted = entry["granted"]
-            judgement.by, judgement.why = said["by"], said["why"]
-            event = vocabulary.APPROVAL_GIVEN if judgement.granted else vocabulary.APPROVAL_REFUSED
-            run.record(event, **said)
-            return True
+    if at_hand is not None and run.judge(at_hand.verdicts, entry):
+        return True
+    said = {name: field_text(entry, name) for name in ("digest", "by", "why")}
     return _hand_on(run, {**said, "type": entry["type"], "granted": entry["granted"]})
 
 
@@ -138,7 +120,7 @@ def _answered(run: LoopRun, entry: Mapping[str, Any]) -> bool:
     waiting, text = run.state.waiting or {}, entry["text"]
     asks = waiting.get("kind") == "question"
     wanted = waiting.get("digest", "") if asks else ""
-    digest, by = entry.get("digest", wanted), _by(entry)
+    digest, by = entry.get("digest", wanted), field_text(entry, "by")
     if digest != wanted or (asks and ("children" in waiting or "tool" in waiting)):
         return _hand_on(run, {"digest": digest, "by": by, "type": entry["type"], "text": text})
     run.tell(vocabulary.QUESTION_ANSWERED, text, by=by)
@@ -199,7 +181,3 @@ def _answer_tool(run: LoopRun, at_hand: AtHand, slot: str, decision: Mapping[str
         text=decision["text"], digest=digest, by=decision["by"],
     )  # fmt: skip
     return True
-
-
-def _by(entry: Mapping[str, Any]) -> str:
-    return field_text(entry, "by")

@@ -6,7 +6,7 @@ limits, decisions of people and events work in the same way for both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -34,6 +34,7 @@ from ..plans.budget import (
     without,
     worst_case,
 )
+from ..plans.decision import Approvable
 from ..plans.ending import End
 from ..plans.limits import (
     Limits,
@@ -279,6 +280,21 @@ class Ledger(Generic[S]):
                 self.record(vocabulary.APPROVAL_IGNORED, digest=digest, by=by, why=why)
             self.heeded = (*self.heeded, entry["id"])
             self.consumed = (*self.consumed, entry["id"])
+
+    def judge(self, actions: Iterable[Approvable], entry: Mapping[str, Any]) -> bool:
+        """Apply a person's decision about one action: the first one about a digest counts, once.
+
+        Returns:
+            True if one of the actions waits for it.
+        """
+        for each in actions:
+            if each.waits and each.digest == entry["digest"]:
+                each.granted = entry["granted"]
+                each.by, each.why = field_text(entry, "by"), field_text(entry, "why")
+                event = vocabulary.APPROVAL_GIVEN if each.granted else vocabulary.APPROVAL_REFUSED
+                self.record(event, digest=each.digest, by=each.by, why=each.why)
+                return True
+        return False
 
     def _retune(self, entry: Mapping[str, Any]) -> None:
         """Change limits; record a change that is not valid as refused."""

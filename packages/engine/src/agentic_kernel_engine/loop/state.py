@@ -14,7 +14,7 @@ from agentic_kernel import InvalidValue
 from .. import edges
 from ..host import inbox
 from ..plans.accounts import Shares
-from ..plans.decision import Decision
+from ..plans.decision import Approvable, Decision
 from ..plans.ending import End
 from ..plans.limits import Spent
 from ..plans.observation import SKIPPED, Observation
@@ -40,17 +40,10 @@ NOT_BEGUN: Final = Observation(error=SKIPPED, message="the run ended before it w
 """The observation of an action that the run did not begin."""
 
 
-class Judgement(msgspec.Struct, omit_defaults=True):
+class Judgement(Approvable, omit_defaults=True):
     """The decisions about one action of the plan at hand."""
 
     decision: Decision
-    digest: str = ""
-    """The digest that an approval of the action must name; "" if it needs none."""
-    granted: bool | None = None
-    """True if a person approved it, False if a person refused it; None while it is undecided."""
-    by: Any = ""
-    why: Any = ""
-    """Text; the store of an earlier version may hold anything else."""
 
 
 class AtHand(msgspec.Struct, omit_defaults=True):

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -27,6 +27,7 @@ from .action import (
     Stop,
     Thought,
     ToolCall,
+    kind_of,
 )
 
 Verdict = Literal["allow", "deny", "stop", "require_approval"]
@@ -56,6 +57,32 @@ def stop(reason: str) -> Decision:
 def require_approval(reason: str) -> Decision:
     """Let a person decide about this very action."""
     return Decision("require_approval", reason)
+
+
+class Approvable(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """An action that may need the approval of a person, and that person's decision."""
+
+    digest: str = ""
+    """The digest that an approval of the action must name; "" if it needs none."""
+    granted: bool | None = None
+    """True if a person approved it, False if a person refused it; None while it is undecided."""
+    by: Any = ""
+    why: Any = ""
+    """Text; the store of an earlier version may hold anything else."""
+
+    @property
+    def waits(self) -> bool:
+        """True if a person still has to decide about the action."""
+        return bool(self.digest) and self.granted is None
+
+    def request(self, action: Action, reason: str) -> dict[str, Any]:
+        """The request to people for an approval, as a part of the note ``engine/waiting_for``.
+
+        Args:
+            reason: The reason that the policy gave.
+        """
+        form = msgspec.to_builtins(action)
+        return {"digest": self.digest, "type": kind_of(action), "action": form, "reason": reason}
 
 
 class Route(StrEnum):
