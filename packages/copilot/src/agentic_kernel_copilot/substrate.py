@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, TypedDict, get_args
 
 import msgspec
 from copilot.session import (
@@ -100,6 +100,33 @@ def new_uuid() -> str:
     return str(uuid.uuid4())
 
 
+class SubstrateOptions(TypedDict, total=False):
+    """The keyword arguments of `CopilotSubstrate`; see there."""
+
+    model: str | None
+    provider: ProviderConfig | None
+    offline: bool
+    timeout: float
+    tools: Sequence[Tool | Callable[..., Any]]
+    allowed_tools: Collection[str]
+    mcp_servers: Mapping[str, MCPServerConfig] | None
+    system_message: str | SystemMessageConfig | None
+    policy: Policy | None
+    limits: Limits | None
+    prices: Mapping[str, Price] | None
+    output_schema: Mapping[str, Any] | None
+    output_type: type[Any] | None
+    principal: Principal
+    validator: Validator | None
+    timer: Callable[[], float]
+    ids: Callable[[], str]
+    on_kill: OnKill
+    working_directory: str | os.PathLike[str] | None
+    home: str | os.PathLike[str] | None
+    cli_path: str | os.PathLike[str] | None
+    env: Mapping[str, str] | None
+
+
 class CopilotSubstrate:
     """Runs Tasks as sessions of one process of the Copilot CLI, which has no limits of its own.
 
@@ -154,6 +181,8 @@ class CopilotSubstrate:
     """
 
     meters = True
+    limit_names = INPUTS.limits
+    """The limits that a Task may have."""
 
     def __init__(
         self,
@@ -257,11 +286,6 @@ class CopilotSubstrate:
         if mcp_servers:
             self._options["hooks"] = {"on_pre_tool_use": _asking(mcp_servers)}
         self._live: dict[str, asyncio.Event] = {}
-
-    @property
-    def limit_names(self) -> Collection[str]:
-        """The limits that a Task may have."""
-        return INPUTS.limits
 
     async def accept(self, task: Task) -> None:
         """Refuse a Task if the CLI cannot start, or if the Task has an input that is not taken.
