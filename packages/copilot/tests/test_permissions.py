@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from agentic_kernel import TaskStatus
 from agentic_kernel_copilot import CopilotRuntime
 from agentic_kernel_engine import Host, MemoryStore
-from agentic_kernel_engine.loop import ALLOW, Decision, deny, stop
+from agentic_kernel_engine.loop import ALLOW, Action, Context, Decision, deny, stop
 from agentic_kernel_engine.seams import BasicPolicy
 from integration.peers.aimock import Aimock
 
@@ -60,6 +61,25 @@ async def test_a_policy_can_stop_the_run(
     assert task.failure is not None
     assert (task.failure.code, task.failure.message) == ("engine/stopped", "enough")
     assert not (tmp_path / "made.txt").exists()
+
+
+async def test_a_policy_with_a_bug_has_denied_and_the_log_says_so(
+    scripted: Mapping[str, Any], aimock: Aimock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken:
+        async def authorize(self, action: Action, context: Context) -> Decision:
+            raise ValueError("a bug")
+
+    aimock.load([after(0, calls(TOUCH)), after(1, says("so be it"))])
+    with caplog.at_level(logging.ERROR, "agentic_kernel_engine"):
+        async with CopilotRuntime(**scripted, allowed_tools=["bash"], policy=Broken()) as runtime:
+            task = await runtime.run(asked("Make a file."))
+            events = (await runtime.outcome(task.id)).events
+    assert not (tmp_path / "made.txt").exists()
+    step = next(event for event in events if event.type == "step.observed")
+    assert step.data["observations"][0]["message"] == "the policy failed: ValueError"
+    (record,) = caplog.records
+    assert record.getMessage() == f"task {task.id!r}, step 0: the policy Broken failed"
 
 
 async def test_no_tool_is_there_that_was_not_allowed(

@@ -18,14 +18,10 @@ from typing import Any, Final
 from agentic_kernel_engine.loop import (
     INDETERMINATE,
     POLICY_DENIED,
-    ROUTES,
     UNKNOWN_TOOL,
     End,
     Observation,
-    Route,
     StopReason,
-    ToolCall,
-    deny,
     digest,
     key,
 )
@@ -39,6 +35,7 @@ from agentic_kernel_engine.seams import (
     ToolContext,
     Tools,
     Validator,
+    decided,
     perform,
 )
 
@@ -153,21 +150,12 @@ class Calls:
         return True
 
     async def _decide(self, call: Call, tool: Tool) -> Observation | None:
-        """Ask the policy once; return the observation of a refused call, else None.
-
-        A policy that raises denies the call.
-        """
+        """Ask the policy once; return the observation of a refused call, else None."""
         if call.decision is None:
             context = self._entry.context([*self._others(tool), tool])
-            try:
-                decision = await self._policy.authorize(call.action, context)
-                route = ROUTES[decision.verdict][ToolCall]
-            except Exception as error:
-                decision = deny(f"the policy failed: {type(error).__name__}")
-                route = Route.REFUSE
-            if route is Route.APPROVE:
+            call.decision = await decided(self._policy, call.action, context)
+            if call.decision.verdict == "require_approval":
                 call.digest = digest(call.action, self._place(call))
-            call.decision = decision
         verdict = call.decision.verdict
         if verdict == "stop":
             raise End(StopReason.STOPPED, call.decision.reason or "the run was stopped")

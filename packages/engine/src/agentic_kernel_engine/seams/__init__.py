@@ -62,29 +62,21 @@ from .memory import (
 from .middleware import Middleware, Recovery
 from .planner import AsksModel, Context, Counting, Forecast, Planner, TakesOptions, model_of
 from .planners import RuleBasedPlanner, ScriptedPlanner, Streamed
-from .policies import (
-    STRICTNESS,
-    BasicPolicy,
-    PermissionPolicy,
-    PolicyPipeline,
-    RiskPolicy,
-)
-from .policy import AllowAll, Hiding, Policy
+from .policies import STRICTNESS, BasicPolicy, PermissionPolicy, PolicyPipeline, RiskPolicy
+from .policy import AllowAll, Hiding, Policy, decided
 
 __all__ = [
     "DEPTH", "LINEAGE", "MAX_TEXT", "PARENT", "STRICTNESS", "AgentTool", "AllowAll", "Approvals",
     "AsksModel", "BasicPolicy", "CapabilityRegistry", "ChildTasks", "ClashingOption",
     "Compaction", "Compactor", "Context", "Counting", "DeadlinePassed", "Deciding", "Delegation",
-    "DelegationRefused", "DuplicateTool", "EndsChildren",
-    "Export", "Forecast", "Hiding", "Hit", "InMemoryApprovals", "InMemoryCapabilities",
-    "Invocation", "Item", "Memory", "MemoryGovernor", "Middleware", "NotCurrent", "OnRuntime",
-    "OptionRefused", "Origin", "OutputType", "ParallelScheduler", "PermissionPolicy", "Planner",
-    "Policy", "PolicyPipeline",
-    "Proposal", "Query", "Recovery", "Remembered", "Repertoire", "Request", "RiskPolicy",
-    "RuleBasedPlanner", "Scope", "ScriptedPlanner", "SequentialScheduler", "SessionMemoryGovernor",
-    "SideEffect", "Spawning", "Streamed", "TakesOptions", "Tool", "ToolContext", "ToolError",
-    "ToolRegistry",
+    "DelegationRefused", "DuplicateTool", "EndsChildren", "Export", "Forecast", "Hiding", "Hit",
+    "InMemoryApprovals", "InMemoryCapabilities", "Invocation", "Item", "Memory", "MemoryGovernor",
+    "Middleware", "NotCurrent", "OnRuntime", "OptionRefused", "Origin", "OutputType",
+    "ParallelScheduler", "PermissionPolicy", "Planner", "Policy", "PolicyPipeline", "Proposal",
+    "Query", "Recovery", "Remembered", "Repertoire", "Request", "RiskPolicy", "RuleBasedPlanner",
+    "Scope", "ScriptedPlanner", "SequentialScheduler", "SessionMemoryGovernor", "SideEffect",
+    "Spawning", "Streamed", "TakesOptions", "Tool", "ToolContext", "ToolError", "ToolRegistry",
     "ToolScheduler", "ToolThreads", "Tools", "Unfinished", "UnknownAgent", "UnknownCapability",
     "UnknownItem", "Validator", "Waiting", "WindowCompactor", "check_id", "check_reason",
-    "check_scope", "child_of", "compile_schema", "model_of", "perform", "tool",
+    "check_scope", "child_of", "compile_schema", "decided", "model_of", "perform", "tool",
 ]  # fmt: skip
