@@ -35,14 +35,7 @@ from copilot.session_events import (
 )
 
 from agentic_kernel_engine import Event, TaskFailed
-from agentic_kernel_engine.loop import (
-    LENGTH,
-    Delta,
-    End,
-    Plan,
-    StopReason,
-    Usage,
-)
+from agentic_kernel_engine.loop import LENGTH, Delta, End, Plan, Spent, StopReason
 from agentic_kernel_engine.providers import Redactor
 
 from . import failures
@@ -50,7 +43,7 @@ from .forgotten import is_behind, is_stuck, reminders
 from .run import SessionRun, ended
 from .session import Pending
 from .state import Call
-from .translation import action_of, added, observation_of, refusal_in, storable
+from .translation import action_of, observation_of, refusal_in, storable, usage_of
 
 NOTHING: Final = object()
 """Placeholder for an answer that is not there yet."""
@@ -95,7 +88,8 @@ class Reading:
         self.reminders: list[str] = []
         self._failed: ModelCallFailureData | None = None
         """The last request to the provider, if it failed."""
-        self._usage = Usage()
+        self._used = Spent()
+        """The usage of the answer on its way."""
         self._answered = False
         """True if the model has answered, and the CLI has not yet passed the answer on."""
         self._named: dict[str, str] = {}
@@ -201,8 +195,9 @@ class Reading:
         data = event.data
         match data:
             case AssistantUsageData():
-                self._usage = added(self._usage, data, self._entry.price)
-                self._state.spent.bank(added(Usage(), data, self._entry.price))
+                usage = usage_of(data, self._entry.price)
+                self._used.bank(usage)
+                self._state.spent.bank(usage)
                 self._finish, self._failed = data.finish_reason or "", None
                 self._answered = self._answered or not event.agent_id
             case PermissionRequestedData() if not data.resolved_by_hook:
@@ -342,15 +337,15 @@ class Reading:
     def _made(self, text: str, reasoning: str, model: str) -> None:
         """Record the model's answer: the calls of the state, or a text."""
         actions: tuple[Any, ...] = tuple(call.action for call in self._state.calls)
-        usage, self._usage = self._usage, Usage()
         self._state.plan = Plan(
             actions or (self._entry.form.action(text),),
             text if actions else "",
             reasoning,
-            usage,
+            self._used.usage,
             None,
             model,
         )
+        self._used = Spent()
         self._entry.made(self._state.plan)
         self._over_with()
 

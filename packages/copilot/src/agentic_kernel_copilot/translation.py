@@ -13,6 +13,7 @@ from copilot.session_events import (
     RawSessionEventData,
     ToolExecutionCompleteData,
 )
+from msgspec.structs import replace
 
 from agentic_kernel import InvalidValue, Task
 from agentic_kernel_engine import values
@@ -130,13 +131,12 @@ def refusal_in(data: RawSessionEventData) -> str:
     return storable(refusal) if isinstance(refusal, str) else ""
 
 
-def added(usage: Usage, data: AssistantUsageData, price: Price | None) -> Usage:
-    """The usage with one more call of a model.
+def usage_of(data: AssistantUsageData, price: Price | None) -> Usage:
+    """The usage of one call of a model.
 
     The CLI's ``cost`` is not money: it is the multiplier of the model for a quota of requests.
 
     Args:
-        usage: The usage before the call.
         data: The CLI's counts of the call.
         price: The price of the model; None if it is not known.
     """
@@ -146,14 +146,9 @@ def added(usage: Usage, data: AssistantUsageData, price: Price | None) -> Usage:
         _count(data.cache_read_tokens),
         _count(data.reasoning_tokens),
     )
-    cost = 0.0 if price is None else price.cost(call, _count(data.cache_write_tokens))
-    return Usage(
-        usage.input_tokens + call.input_tokens,
-        usage.output_tokens + call.output_tokens,
-        usage.cached_tokens + call.cached_tokens,
-        usage.reasoning_tokens + call.reasoning_tokens,
-        usage.cost + cost,
-    )
+    if price is None:
+        return call
+    return replace(call, cost=price.cost(call, _count(data.cache_write_tokens)))
 
 
 def _count(tokens: Any) -> int:
