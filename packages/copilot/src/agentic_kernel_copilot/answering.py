@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, Final
 
 from agentic_kernel_engine.loop import (
@@ -39,7 +38,9 @@ class Form:
     def told(self) -> str:
         """The instruction with a schema that cannot be enforced; "" if there is none."""
         schema = self._answer.schema
-        return "" if schema is None or is_strict(schema) else _TOLD + _json(schema)
+        if schema is None or is_strict(schema):
+            return ""
+        return _TOLD + json.dumps(schema, ensure_ascii=False)
 
     def action(self, text: str) -> FinalAnswer:
         """The final answer in a text of the model."""
@@ -64,7 +65,3 @@ class Form:
 def refusal(fault: str) -> str:
     """The message to a session whose answer is refused for this reason."""
     return _REFUSED.format(fault.rstrip("."))
-
-
-def _json(schema: Mapping[str, Any]) -> str:
-    return json.dumps(schema, ensure_ascii=False)

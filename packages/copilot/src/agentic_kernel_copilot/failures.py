@@ -7,13 +7,13 @@ An error of the provider behind the CLI has the same name as for every other pro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 from copilot.session_events import ModelCallFailureData, SessionErrorData
 
 from agentic_kernel_engine import TaskFailed
-from agentic_kernel_engine.providers import Failures, Secrets, secrets_of
+from agentic_kernel_engine.providers import Failures, Secrets, codes_of, secrets_of
 from agentic_kernel_engine.providers.failures import (
     AUTHENTICATION,
     BAD_RESPONSE,
@@ -40,20 +40,18 @@ CLI_REFUSED: Final = "cli_refused"
 EMPTY_ANSWER: Final = "empty_answer"
 """The CLI stopped without an answer."""
 
-_CODES: Final[Mapping[str, str]] = {
-    "authentication": AUTHENTICATION,
-    "authorization": PERMISSION,
-    "quota": QUOTA,
-    "rate_limit": RATE_LIMIT,
-    "context_limit": CONTEXT_LENGTH,
-    "context_length_exceeded": CONTEXT_LENGTH,
-    "exceed_context_size_error": CONTEXT_LENGTH,
-    "content_filter": CONTENT_FILTER,
-    "model_not_found": MODEL_NOT_FOUND,
-    "insufficient_quota": QUOTA,
-    "billing_error": QUOTA,
-    "overloaded_error": OVERLOADED,
-}
+_CODES: Final = codes_of(
+    {
+        AUTHENTICATION: "authentication",
+        PERMISSION: "authorization",
+        QUOTA: "quota insufficient_quota billing_error",
+        RATE_LIMIT: "rate_limit",
+        CONTEXT_LENGTH: "context_limit context_length_exceeded exceed_context_size_error",
+        CONTENT_FILTER: "content_filter",
+        MODEL_NOT_FOUND: "model_not_found",
+        OVERLOADED: "overloaded_error",
+    }
+)
 """The failure's name, by the CLI's or the provider's name for the error."""
 _IN_STREAM: Final = frozenset({"server_error", "api_error"})
 """The provider's types of error that mean a fault of the server if there is no status."""
@@ -63,7 +61,6 @@ _SAID: Final[tuple[tuple[str, str], ...]] = (
     ("context length", CONTEXT_LENGTH),
     ("context window", CONTEXT_LENGTH),
     ("timed out", TIMEOUT),
-    ("connection", CONNECTION),
     ("connect", CONNECTION),
     ("fetch failed", CONNECTION),
     ("error sending request", CONNECTION),
