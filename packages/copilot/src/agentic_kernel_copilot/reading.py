@@ -35,12 +35,12 @@ from copilot.session_events import (
 )
 
 from agentic_kernel_engine import Event, TaskFailed
-from agentic_kernel_engine.loop import LENGTH, Delta, End, Plan, Spent, StopReason
+from agentic_kernel_engine.loop import LENGTH, Delta, End, Plan, Spent, StopReason, failed
 from agentic_kernel_engine.providers import Redactor
 
 from . import failures
 from .forgotten import is_behind, is_stuck, reminders
-from .run import SessionRun, ended
+from .run import SessionRun
 from .session import Pending
 from .state import Call
 from .translation import action_of, observation_of, refusal_in, storable, usage_of
@@ -310,7 +310,7 @@ class Reading:
         if not requests:
             fault = failures.unfit(self._finish, text, self._refusal)
             if fault is not None:
-                raise ended(fault)
+                raise failed(fault)
             action = self._entry.form.action(text)
             self.refused = self._entry.form.fault(action)
             self.answer = NOTHING if self.refused else action.output

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine import Event, Job, TaskFailed, values
+from agentic_kernel_engine import Event, Job, values
 from agentic_kernel_engine.events import Checked
 from agentic_kernel_engine.loop import (
     ALLOW,
@@ -190,11 +190,6 @@ def refuse_limits(limits: Collection[str], known: Collection[str]) -> None:
                 f"is not kept by a session of the Copilot CLI; use {', '.join(known)}, or run the "
                 "Task on a Loop",
             )
-
-
-def ended(fault: TaskFailed) -> End:
-    """A failure as the end of a run."""
-    return End(StopReason.ERROR, fault.message, code=fault.code, metadata=fault.metadata)
 
 
 def _observed(call: Call) -> Observation:

@@ -32,6 +32,7 @@ from agentic_kernel_engine.loop import (
     Principal,
     StopReason,
     answer_of,
+    failed,
     on_behalf,
     refuse_notes,
     schema_in,
@@ -64,7 +65,7 @@ from .answering import Form
 from .calls import Calls
 from .cli import PATIENCE, Cli, default_home
 from .provider import MODEL, check_provider, keys_of, lacking, provider_of
-from .run import SessionRun, ended, refuse_limits
+from .run import SessionRun, refuse_limits
 from .session import SessionMissing, missing, offered
 from .state import VERSION, State, load
 from .translation import attachments_of
@@ -358,7 +359,7 @@ class CopilotSubstrate:
         except CannotStart as refused:
             await entry.pause(str(refused))
         except TaskFailed as fault:
-            return entry.close(ended(fault))
+            return entry.close(failed(fault))
         except Exception as fault:
             return entry.close(unhandled(fault))
         else:

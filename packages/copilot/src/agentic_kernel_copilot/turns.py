@@ -14,7 +14,7 @@ from typing import Any, Final
 from copilot.session_events import SessionEvent
 
 from agentic_kernel_engine import TaskFailed
-from agentic_kernel_engine.loop import End, StopReason
+from agentic_kernel_engine.loop import End, StopReason, failed
 from agentic_kernel_engine.providers.failures import TIMEOUT
 
 from . import failures
@@ -22,7 +22,7 @@ from .answering import refusal
 from .calls import Calls
 from .cli import PATIENCE, Cli, CliLost
 from .reading import NOTHING, Reading
-from .run import SessionRun, ended
+from .run import SessionRun
 from .session import Pending, Session, SessionMissing
 from .translation import attachments_of
 
@@ -178,7 +178,7 @@ class SessionTurns:
                 return None
         entry.settle_turn()
         if read.fault is not None:
-            raise ended(read.fault)
+            raise failed(read.fault)
         if entry.stopping and read.answer is NOTHING:
             await (entry.pause("step") if entry.stepped else entry.checkpoint())
         if read.answer is NOTHING or self._state.heard < len(entry.task.supplements):
@@ -191,7 +191,7 @@ class SessionTurns:
         self._entry.check_time()
         self._entry.check_spent()
         if read.unsaid >= UNSAID:
-            raise ended(
+            raise failed(
                 failures.failure(
                     failures.EMPTY_ANSWER,
                     f"the session was idle {read.unsaid} times in a row without an answer; use "
@@ -262,13 +262,13 @@ class SessionTurns:
                     f"the provider said nothing for {self._timeout:g} seconds; check the provider, "
                     "or raise timeout"
                 )
-                raise ended(failures.failure(TIMEOUT, silent)) from None
+                raise failed(failures.failure(TIMEOUT, silent)) from None
             return False
         finally:
             news.remove_done_callback(self._wake)
         while True:
             if isinstance(heard, TaskFailed):
-                raise ended(heard)
+                raise failed(heard)
             if isinstance(heard, BaseException):
                 raise heard
             if isinstance(heard, SessionEvent) and self._read.take(heard):
@@ -332,7 +332,7 @@ class SessionTurns:
         """
         self._read.losses += 1
         if self._read.losses > LOSSES:
-            raise ended(failures.failure(failures.CLI_LOST, str(lost))) from lost
+            raise failed(failures.failure(failures.CLI_LOST, str(lost))) from lost
         self._session = None
         if self._workers:
             await asyncio.wait(list(self._workers.values()), timeout=self._entry.seconds_left)

@@ -76,7 +76,7 @@ from ..plans.decision import (
     require_approval,
     stop,
 )
-from ..plans.ending import End, PlannerError, unhandled
+from ..plans.ending import End, PlannerError, failed, unhandled
 from ..plans.limits import Limits, Remaining, Spent, failed_too_often, unaffordable
 from ..plans.observation import (
     HANDLER_ERROR,
@@ -115,6 +115,7 @@ __all__ = [
     "Observation", "Outcome", "Plan", "PlannerError", "Principal", "PushGoal", "Remaining",
     "Replay", "Route", "Schedule", "Shares", "Spent", "Stop", "StopReason", "Summary", "Thought",
     "ToolCall", "Transcript", "Turn", "TurnText", "Usage", "UserMessage", "answer_of", "continued",
-    "deny", "digest", "failed_too_often", "key", "lineage", "on_behalf", "outcome", "plan_of",
-    "refuse_notes", "replay", "require_approval", "schema_in", "stop", "unaffordable", "unhandled",
+    "deny", "digest", "failed", "failed_too_often", "key", "lineage", "on_behalf", "outcome",
+    "plan_of", "refuse_notes", "replay", "require_approval", "schema_in", "stop", "unaffordable",
+    "unhandled",
 ]  # fmt: skip

@@ -25,7 +25,7 @@ from agentic_kernel import InvalidValue
 from .. import edges, values
 from ..errors import TaskFailed
 from ..faults import is_a, kind_of, place_of, text_of
-from ..plans.ending import End
+from ..plans.ending import End, failed
 from ..plans.observation import Observation
 from ..plans.plan import Plan
 from ..plans.reasons import StopReason
@@ -111,10 +111,6 @@ class Recovery:
 
 FAILED: Final = "engine/middleware_failed"
 """The failure code of a run whose hook failed."""
-HOOKS: Final = (
-    "on_run_start", "on_run_end", "before_model", "after_model", "before_tool", "after_tool",
-    "on_error",
-)  # fmt: skip
 _GIVES: Final[dict[str, type]] = {
     "on_run_start": object,
     "on_run_end": object,
@@ -124,6 +120,7 @@ _GIVES: Final[dict[str, type]] = {
     "after_tool": Observation,
     "on_error": Recovery,
 }
+HOOKS: Final = tuple(_GIVES)
 _BEHIND: Final = frozenset({"on_run_end", "after_model", "after_tool"})
 
 
@@ -190,9 +187,7 @@ async def _called(name: str, hook: Callable[..., Awaitable[Any]], gives: type, *
     except End:
         raise
     except TaskFailed as fault:
-        raise End(
-            StopReason.ERROR, fault.message, code=fault.code, metadata=fault.metadata
-        ) from fault
+        raise failed(fault) from fault
     except (Exception, asyncio.CancelledError) as error:
         task = asyncio.current_task()
         if is_a(error, asyncio.CancelledError) and (task is None or task.cancelling()):
