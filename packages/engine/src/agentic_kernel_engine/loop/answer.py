@@ -41,9 +41,6 @@ class Answer:
     """Returns why an answer does not fit, or None if it fits; None if any answer fits."""
 
 
-ANY: Final = Answer()
-
-
 def answer_of(
     schema: Mapping[str, Any] | None, output_type: OutputType[Any] | None, make: Validator
 ) -> Answer:
@@ -55,9 +52,9 @@ def answer_of(
     fits: Fit | None = None
     if schema is not None:
         fits = edges.function(make(schema), "validator()")
-    if output_type is None:
-        return Answer(schema, fits) if schema is not None else ANY
-    return Answer(schema, output_type.problem if fits is None else _both(fits, output_type.problem))
+    if output_type is not None:
+        fits = output_type.problem if fits is None else _both(fits, output_type.problem)
+    return Answer(schema, fits)
 
 
 def schema_in(metadata: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -24,7 +24,6 @@ from ..plans.observation import Observation
 from ..plans.plan import Plan
 from ..plans.reasons import StopReason
 from ..plans.transcript import UserMessage
-from ..principal import Principal
 from ..seams.governor import MAX_PROPOSALS, MemoryGovernor, Proposal
 from ..seams.memory import MAX_NAME, MAX_TEXT, Hit, Item, Memory, Origin, Query, Scope
 from ..seams.planner import Context
@@ -76,20 +75,6 @@ class Remembering:
         self._memory = memory
         self._governor = governor
 
-    def scope(self, task: Task, principal: Principal) -> Scope:
-        """The scope of a Task's items: those of its principal in the session that it names.
-
-        A Task that names no session is a session of its own.
-
-        Raises:
-            TaskFailed: The name of the Task's session is not valid.
-        """
-        return Scope(principal.tenant, principal.name, session_of(task))
-
-    def _scope_of(self, run: LoopRun) -> Scope:
-        run.scope = self.scope(run.task, run.job.principal)
-        return run.scope
-
     async def inject(self, run: LoopRun, context: Context) -> None:
         """Write the items of the last step into memory; then add recalled items to the context."""
         if run.state.remembering:
@@ -130,7 +115,7 @@ class Remembering:
 
         A hit of another scope would be a leak, so it is a fault.
         """
-        scope = run.scope or self._scope_of(run)
+        scope = _scope_of(run)
         query = Query(scope, _matter(run)[:MAX_TEXT], HITS)
         hits: list[dict[str, Any]] = []
         texts: list[str] = []
@@ -155,7 +140,7 @@ class Remembering:
             proposals = list(islice(await asked(), MAX_PROPOSALS + 1))
             if len(proposals) > MAX_PROPOSALS:
                 raise InvalidValue("proposals", f"are over {MAX_PROPOSALS:,}; propose fewer")
-            task, step, scope = run.task.id, run.state.step, run.scope or self._scope_of(run)
+            task, step, scope = run.task.id, run.state.step, _scope_of(run)
             return [
                 Item(f"{task}:{step}:{index}", scope, each.text, each.key, Origin(task, step))
                 for index, each in enumerate(proposals)
@@ -209,6 +194,18 @@ class Remembering:
             run.record(vocabulary.MEMORY_LOST, items=[item.id for item in state.remembering])
             return False
         return True
+
+
+def _scope_of(run: LoopRun) -> Scope:
+    """The scope of a Task's items: those of its principal in the session that it names.
+
+    Raises:
+        TaskFailed: The name of the Task's session is not valid.
+    """
+    if run.scope is None:
+        principal = run.job.principal
+        run.scope = Scope(principal.tenant, principal.name, session_of(run.task))
+    return run.scope
 
 
 async def _tried(run: LoopRun, doing: str, call: Coroutine[Any, Any, T]) -> T | None:

@@ -54,9 +54,6 @@ class DelegationRefused(KernelError):
         self.reason = reason
         super().__init__(reason)
 
-    def __str__(self) -> str:
-        return self.reason
-
 
 class Delegation(Protocol):
     """Gives work of a run to children.

@@ -103,7 +103,7 @@ class SessionMemoryGovernor:
             if isinstance(action, ToolCall) and observation.ok:
                 call = f"{action.tool}({_json(action.arguments)})"
                 text = f"{call} gave {_text(observation.output)}"
-                proposals.append(Proposal(self._cut(text), f"call:{_digest(call)}"))
+                proposals.append(Proposal(_cut(text, self._characters), f"call:{_digest(call)}"))
         return proposals[-MAX_PROPOSALS:]
 
     async def of_end(self, task: Task, end: End, transcript: Sequence[Entry]) -> Sequence[Proposal]:
@@ -111,7 +111,8 @@ class SessionMemoryGovernor:
             return ()
         asked = _cut(task.instructions, self._characters // 2)
         text = f"Asked: {asked}\nAnswered: {_text(end.output)}"
-        return [Proposal(self._cut(text), f"answer:{_digest(task.instructions)}")]
+        kept = _cut(text, self._characters)
+        return [Proposal(kept, f"answer:{_digest(task.instructions)}")]
 
     async def keep(self, memory: Memory, item: Item) -> None:
         for tries_left in reversed(range(TRIES)):
@@ -138,9 +139,6 @@ class SessionMemoryGovernor:
             await memory.tombstone(item.scope, id, "something newer is known about the same")
         for id in rest[self._items - 1 :]:
             await memory.tombstone(item.scope, id, f"older than the newest {self._items} items")
-
-    def _cut(self, text: str) -> str:
-        return _cut(text, self._characters)
 
 
 def _cut(text: str, most: int) -> str:

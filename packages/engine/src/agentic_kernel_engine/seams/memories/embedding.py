@@ -48,7 +48,8 @@ class EmbeddingMemory:
         check_query(query)
         if not query.text:
             return newest(self._ledger, query)
-        asked = await self._asked(query.text)
+        asked = await self._vectors.asked(query.text)
+        self._compare([asked])
         scored = [(_cosine(asked, vector), item) for item, vector in self._ledger.live(query.scope)]
         return [Hit(item, score, f"cosine {score:.3f}") for score, item in best(scored, query)]
 
@@ -65,11 +66,6 @@ class EmbeddingMemory:
         vectors = await self._of([entry.text for entry in live])
         marks = {entry.id: vector for entry, vector in zip(live, vectors, strict=True)}
         return self._ledger.restore(scope, entries, marks)
-
-    async def _asked(self, text: str) -> list[float]:
-        vector = await self._vectors.asked(text)
-        self._compare([vector])
-        return vector
 
     async def _of(self, texts: Sequence[str]) -> list[list[float]]:
         made = await self._vectors.of(texts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import unicodedata
 import zlib
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Final
 from agentic_kernel import InvalidValue
 
 from ...edges import came
+from .vectors import unit
 
 _PIECE: Final = 3
 """Characters in a piece."""
@@ -47,5 +47,4 @@ class HashingEmbedder:
                 # A sign from the hash lets collisions cancel out instead of adding up.
                 sign = 1.0 if hashed >> 31 else -1.0
                 vector[hashed % self._dimensions] += sign
-        length = math.hypot(*vector)
-        return [each / length for each in vector] if length else vector
+        return unit(vector)
