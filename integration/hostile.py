@@ -37,7 +37,7 @@ from agentic_kernel_engine.loop.loop import Loop
 from agentic_kernel_engine.plans.action import AskUser, FinalAnswer, Schedule, Thought, ToolCall
 from agentic_kernel_engine.plans.limits import Limits
 from agentic_kernel_engine.plans.plan import Delta, Plan, Usage
-from agentic_kernel_engine.tools.registry import tool
+from agentic_kernel_engine.tools.tool import tool
 
 PATIENCE: Final = 120.0
 """Seconds after which a batch counts as stuck."""

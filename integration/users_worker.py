@@ -22,7 +22,7 @@ from agentic_kernel import Task
 from agentic_kernel_engine import Host, Loop, Principal, Store
 from agentic_kernel_engine.loop import Action, Context, FinalAnswer, ToolCall
 from agentic_kernel_engine.seams import Tool, tool
-from agentic_kernel_engine.tools.registry import ToolContext
+from agentic_kernel_engine.tools.tool import ToolContext
 from agentic_kernel_file import FileStore
 from agentic_kernel_postgres import PostgresStore
 

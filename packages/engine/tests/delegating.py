@@ -9,7 +9,7 @@ from agentic_kernel_engine import Host, Loop, MemoryStore
 from agentic_kernel_engine.plans.action import Delegate, FinalAnswer
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
-from agentic_kernel_engine.tools.registry import Tool, tool
+from agentic_kernel_engine.tools.tool import Tool, tool
 
 from .scripting import last_turn
 

@@ -10,7 +10,7 @@ from agentic_kernel_engine.loop.loop import Loop
 from agentic_kernel_engine.plans.transcript import Turn
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
-from agentic_kernel_engine.tools.registry import Tool, tool
+from agentic_kernel_engine.tools.tool import Tool, tool
 
 from .crashing import Line
 

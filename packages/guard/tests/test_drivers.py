@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Principal
 from agentic_kernel_engine.seams import Tool, ToolContext, ToolError, tool
-from agentic_kernel_engine.tools.registry import Tools
+from agentic_kernel_engine.tools.tool import Tools
 from agentic_kernel_guard import (
     DriverCall,
     Indeterminate,

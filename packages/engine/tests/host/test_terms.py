@@ -17,7 +17,7 @@ from agentic_kernel_engine.plans.action import FinalAnswer, Schedule, ToolCall
 from agentic_kernel_engine.principal import NOBODY
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
 from agentic_kernel_engine.terms import decoded
-from agentic_kernel_engine.tools.registry import Tool, ToolContext, tool
+from agentic_kernel_engine.tools.tool import Tool, ToolContext, tool
 
 from ..conftest import Acting, LookedAt, NewTask, TappedStore, Until
 

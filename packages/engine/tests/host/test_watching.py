@@ -15,7 +15,7 @@ from agentic_kernel_engine.events import Event, TaskEvent
 from agentic_kernel_engine.host import news
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
-from agentic_kernel_engine.tools.registry import tool
+from agentic_kernel_engine.tools.tool import tool
 
 from ..conftest import Acting, NewTask, Until
 

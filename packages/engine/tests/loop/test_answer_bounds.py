@@ -25,7 +25,7 @@ from agentic_kernel_engine.plans.plan import Delta, Plan, Usage
 from agentic_kernel_engine.plans.transcript import Notice
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import Streamed
-from agentic_kernel_engine.tools.registry import ToolContext, tool
+from agentic_kernel_engine.tools.tool import ToolContext, tool
 
 from ..scripting import Runner, World, last_turn, new_task
 

@@ -12,7 +12,7 @@ from agentic_kernel_engine.plans.action import Action, FinalAnswer, ToolCall, di
 from agentic_kernel_engine.plans.decision import ALLOW, Decision, require_approval
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.policies import PermissionPolicy, PolicyPipeline
-from agentic_kernel_engine.tools.registry import ToolContext, Tools, tool
+from agentic_kernel_engine.tools.tool import ToolContext, Tools, tool
 
 from ..approving import AskForWrites, paused, write
 from ..scripting import Runner, World, last_turn, new_task

@@ -10,7 +10,7 @@ import pytest
 from agentic_kernel_engine import Host, Loop, MemoryStore
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.seams.planner import Context
-from agentic_kernel_engine.tools.registry import Tool, tool
+from agentic_kernel_engine.tools.tool import Tool, tool
 
 from ..conftest import Crash
 from ..crashing import Line

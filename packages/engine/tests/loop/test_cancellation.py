@@ -22,7 +22,8 @@ from agentic_kernel_engine.plans.observation import Observation
 from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
-from agentic_kernel_engine.tools.registry import Invocation, Tool, ToolContext, tool
+from agentic_kernel_engine.tools.call import Invocation
+from agentic_kernel_engine.tools.tool import Tool, ToolContext, tool
 
 from ..closing import draining
 from ..conftest import Until

@@ -19,7 +19,7 @@ from agentic_kernel_engine.seams.middlewares import Cache, ToolTimeout
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
 from agentic_kernel_engine.seams.policies import BasicPolicy
-from agentic_kernel_engine.tools.registry import Invocation
+from agentic_kernel_engine.tools.call import Invocation
 
 from ..conftest import Crash
 from ..scripting import Runner, World, last_turn, new_task

@@ -17,7 +17,7 @@ from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import ScriptedPlanner, Streamed
 from agentic_kernel_engine.texts import Texts
-from agentic_kernel_engine.tools.registry import ToolContext, tool
+from agentic_kernel_engine.tools.tool import ToolContext, tool
 
 from ..conftest import Crash
 from ..scripting import Runner, World, last_turn, new_task

@@ -12,7 +12,7 @@ from agentic_kernel_engine import Host, Limits, Loop, MemoryStore
 from agentic_kernel_engine.plans.action import Action, FinalAnswer, Thought, ToolCall
 from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.seams.planner import Context, Forecast, Planner
-from agentic_kernel_engine.tools.registry import tool
+from agentic_kernel_engine.tools.tool import tool
 
 from ..delegating import spawn
 from ..scripting import new_task

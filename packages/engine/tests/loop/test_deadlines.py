@@ -22,7 +22,7 @@ from agentic_kernel_engine.seams.delegation import OnRuntime
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
 from agentic_kernel_engine.tools import deadline
-from agentic_kernel_engine.tools.registry import Tool, ToolContext, tool
+from agentic_kernel_engine.tools.tool import Tool, ToolContext, tool
 
 from ..delegating import Held, Roles, join, spawn, told
 from ..scripting import Runner, new_task

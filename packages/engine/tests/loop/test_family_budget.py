@@ -19,7 +19,8 @@ from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.plans.reasons import StopReason
 from agentic_kernel_engine.seams.delegation import ChildTasks, Delegation, OnRuntime
 from agentic_kernel_engine.seams.planner import Context, Forecast, Planner
-from agentic_kernel_engine.tools.registry import Invocation, tool
+from agentic_kernel_engine.tools.call import Invocation
+from agentic_kernel_engine.tools.tool import tool
 
 from ..conftest import Acting, Crash, TappedStore, Until
 from ..crashing import Line

@@ -43,7 +43,7 @@ from agentic_kernel_engine.plans.decision import ALLOW, Decision, require_approv
 from agentic_kernel_engine.plans.lineage import depth
 from agentic_kernel_engine.plans.transcript import Turn
 from agentic_kernel_engine.seams.planner import Context
-from agentic_kernel_engine.tools.registry import Tool, ToolContext, tool
+from agentic_kernel_engine.tools.tool import Tool, ToolContext, tool
 from agentic_kernel_engine.waiting import asked
 
 from ..conftest import Crash

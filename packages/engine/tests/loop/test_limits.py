@@ -14,7 +14,7 @@ from agentic_kernel_engine.plans.limits import BACKSTOP, Limits, Spent, reached
 from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.plans.reasons import StopReason
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
-from agentic_kernel_engine.tools.registry import Tool, tool
+from agentic_kernel_engine.tools.tool import Tool, tool
 
 from ..scripting import Runner, World
 

@@ -19,7 +19,7 @@ from agentic_kernel_engine.seams.memories import (
     InMemoryMemory,
 )
 from agentic_kernel_engine.seams.memory import Hit, Item, Query
-from agentic_kernel_engine.tools.registry import Tool
+from agentic_kernel_engine.tools.tool import Tool
 
 from ..conftest import Crash
 from ..scripting import Runner

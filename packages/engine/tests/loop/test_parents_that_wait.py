@@ -11,7 +11,7 @@ from agentic_kernel import Kill, Pause, Task, TaskStatus, apply
 from agentic_kernel_engine import Host, Loop, MemoryStore, Record
 from agentic_kernel_engine.host.change import successor
 from agentic_kernel_engine.plans.action import AskUser, FinalAnswer, ToolCall
-from agentic_kernel_engine.tools.registry import tool
+from agentic_kernel_engine.tools.tool import tool
 from agentic_kernel_engine.waiting import asked
 
 from ..approving import AskForWrites, write

@@ -25,7 +25,7 @@ from agentic_kernel_engine.seams.memories import (
 from agentic_kernel_engine.seams.memory import Hit, Item, Query
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.policies import BasicPolicy
-from agentic_kernel_engine.tools.registry import Tool
+from agentic_kernel_engine.tools.tool import Tool
 
 from ..scripting import Runner, new_task
 from .counting import counted

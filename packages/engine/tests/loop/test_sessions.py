@@ -27,7 +27,7 @@ from agentic_kernel_engine.plans.transcript import (
 from agentic_kernel_engine.principal import NOBODY, Principal
 from agentic_kernel_engine.seams.compactor import WindowCompactor
 from agentic_kernel_engine.seams.planner import Context
-from agentic_kernel_engine.tools.registry import tool
+from agentic_kernel_engine.tools.tool import tool
 
 from ..conftest import Acting, Crash
 from ..scripting import Runner, new_task

@@ -14,7 +14,7 @@ from agentic_kernel_engine.plans.action import FinalAnswer, Thought, ToolCall
 from agentic_kernel_engine.seams.agent_tool import AgentTool
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
-from agentic_kernel_engine.tools.registry import Tool, tool
+from agentic_kernel_engine.tools.tool import Tool, tool
 
 from ..approving import AskForWrites, write
 from ..conftest import Crash

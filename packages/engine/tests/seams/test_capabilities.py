@@ -17,7 +17,7 @@ from agentic_kernel_engine.seams.capabilities import (
     UnknownCapability,
 )
 from agentic_kernel_engine.seams.planner import Context
-from agentic_kernel_engine.tools.registry import Tool, tool
+from agentic_kernel_engine.tools.tool import Tool, tool
 
 from ..conftest import Crash
 from ..scripting import Runner, World, last_turn, new_task

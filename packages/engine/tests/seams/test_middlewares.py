@@ -24,7 +24,7 @@ from agentic_kernel_engine.seams.middlewares import (
 )
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import ScriptedPlanner, Streamed
-from agentic_kernel_engine.tools.registry import tool
+from agentic_kernel_engine.tools.tool import tool
 
 from ..scripting import Runner, World, last_turn, new_task
 

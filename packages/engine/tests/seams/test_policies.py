@@ -27,7 +27,7 @@ from agentic_kernel_engine.seams.policies import (
     RiskPolicy,
 )
 from agentic_kernel_engine.seams.policy import Policy
-from agentic_kernel_engine.tools.registry import SideEffect, Tool
+from agentic_kernel_engine.tools.tool import SideEffect, Tool
 
 from ..scripting import Runner, World, new_task
 

@@ -22,7 +22,7 @@ from agentic_kernel_engine.seams.middlewares import (
 )
 from agentic_kernel_engine.seams.planners import ScriptedPlanner, Streamed
 from agentic_kernel_engine.seams.policies import BasicPolicy
-from agentic_kernel_engine.tools.registry import Tool, ToolContext, tool
+from agentic_kernel_engine.tools.tool import Tool, ToolContext, tool
 
 from ..scripting import Runner, new_task
 

@@ -7,7 +7,8 @@ from typing import Any
 from agentic_kernel_engine.plans.action import ToolCall
 from agentic_kernel_engine.plans.observation import Observation
 from agentic_kernel_engine.principal import Principal
-from agentic_kernel_engine.tools.registry import Invocation, Tool, ToolContext, perform
+from agentic_kernel_engine.tools.call import Invocation, perform
+from agentic_kernel_engine.tools.tool import Tool, ToolContext
 from agentic_kernel_engine.values import encode
 
 ANYTHING = {"type": "object"}

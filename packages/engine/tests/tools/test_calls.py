@@ -22,7 +22,8 @@ from agentic_kernel_engine.plans.observation import (
     TIMEOUT,
     Observation,
 )
-from agentic_kernel_engine.tools.registry import MAX_OUTPUT, Invocation, Tool, perform, tool
+from agentic_kernel_engine.tools.call import MAX_OUTPUT, Invocation, perform
+from agentic_kernel_engine.tools.tool import Tool, tool
 
 from .calling import ANYTHING, call, context, echo, returning
 

@@ -18,7 +18,9 @@ from agentic_kernel import InvalidValue
 from agentic_kernel_engine import values
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.observation import HANDLER_ERROR, OUTPUT_SCHEMA_FAILED, Observation
-from agentic_kernel_engine.tools.registry import MAX_OUTPUT, Tool, ToolError
+from agentic_kernel_engine.tools.call import MAX_OUTPUT
+from agentic_kernel_engine.tools.raised import ToolError
+from agentic_kernel_engine.tools.tool import Tool
 
 from ..scripting import Runner
 from .calling import ANYTHING, call, returning

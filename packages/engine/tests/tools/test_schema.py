@@ -317,7 +317,7 @@ def test_a_schema_is_copied_and_never_changed() -> None:
 
 def test_the_validator_is_imported_by_the_first_schema_and_not_before() -> None:
     program = (
-        "import sys, agentic_kernel_engine.tools.registry\n"
+        "import sys, agentic_kernel_engine.tools.call\n"
         "assert 'jsonschema_rs' not in sys.modules\n"
         "agentic_kernel_engine.tools.schema.compile_schema({})\n"
         "assert 'jsonschema_rs' in sys.modules\n"

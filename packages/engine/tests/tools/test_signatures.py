@@ -17,8 +17,9 @@ from agentic_kernel import InvalidValue
 from agentic_kernel_engine.plans.action import ToolCall
 from agentic_kernel_engine.plans.observation import SCHEMA_VALIDATION_FAILED, Observation
 from agentic_kernel_engine.principal import NOBODY
-from agentic_kernel_engine.tools.registry import Invocation, Tool, ToolContext, perform, tool
+from agentic_kernel_engine.tools.call import Invocation, perform
 from agentic_kernel_engine.tools.schema import compile_schema
+from agentic_kernel_engine.tools.tool import Tool, ToolContext, tool
 
 
 async def call(target: Tool, **arguments: Any) -> Observation:
@@ -349,7 +350,7 @@ def test_a_field_of_pydantic_outside_of_a_model_is_refused_and_not_ignored() -> 
 def test_pydantic_is_not_imported_by_the_engine() -> None:
     program = (
         "import sys\n"
-        "from agentic_kernel_engine.tools.registry import tool\n"
+        "from agentic_kernel_engine.tools.tool import tool\n"
         "def add(a: int) -> int: return a\n"
         "tool(add)\n"
         "assert 'pydantic' not in sys.modules and 'jsonschema_rs' not in sys.modules\n"

@@ -17,8 +17,8 @@ import pytest
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.observation import HANDLER_ERROR, NO_THREAD, TIMEOUT
-from agentic_kernel_engine.tools.registry import Tool, ToolContext, tool
 from agentic_kernel_engine.tools.threads import SHARED, ToolThreads
+from agentic_kernel_engine.tools.tool import Tool, ToolContext, tool
 
 from ..scripting import Runner
 from .calling import ANYTHING, call, context

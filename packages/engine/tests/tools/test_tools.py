@@ -10,7 +10,8 @@ import pytest
 
 from agentic_kernel import InvalidValue, Task
 from agentic_kernel_engine.plans.observation import MISSING_SCOPES
-from agentic_kernel_engine.tools.registry import Tool, ToolContext, ToolRegistry, Tools, tool
+from agentic_kernel_engine.tools.registry import ToolRegistry
+from agentic_kernel_engine.tools.tool import Tool, ToolContext, Tools, tool
 
 from .calling import ANYTHING, call, context, echo, returning
 

@@ -29,11 +29,12 @@ from ..plans.reasons import StopReason
 from ..seams.agent_tool import AgentTool, child_id
 from ..seams.delegation import DelegationRefused
 from ..seams.planner import Context
-from ..tools.call import Call
+from ..tools.call import Call, Invocation, perform
 from ..tools.call import key as key_of
 from ..tools.caller import Caller
 from ..tools.deadline import DeadlinePassed
-from ..tools.registry import Invocation, ToolContext, Unfinished, perform
+from ..tools.raised import Unfinished
+from ..tools.tool import ToolContext
 from . import children, cuts, grants
 from .approvals import ask_for_children
 from .reauthorize import held_back

@@ -21,7 +21,8 @@ from ..plans.reasons import StopReason
 from ..seams.agent_tool import AgentTool, failed, unless
 from ..seams.delegation import Delegation, DelegationRefused, EndsChildren, child_of
 from ..tools.call import key as key_of
-from ..tools.registry import ToolRegistry, stored
+from ..tools.call import stored
+from ..tools.registry import ToolRegistry
 from ..waiting import asked, surfaced
 from . import grants
 from .approvals import apply_decisions, ask_for_children

@@ -44,9 +44,10 @@ from ..seams.policy import Hiding, Policy
 from ..substrate import Accepting
 from ..tools.call import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..tools.output_type import OutputType
-from ..tools.registry import Tool, ToolRegistry, Tools
+from ..tools.registry import ToolRegistry
 from ..tools.schema import Validator, compile_schema
 from ..tools.threads import SHARED, ToolThreads
+from ..tools.tool import Tool, Tools
 from . import approvals, children, continuation, cuts, routing
 from .answer import Answer, answer_of, schema_in, tell_refused
 from .compaction import compact

@@ -14,7 +14,8 @@ from ..plans.observation import POLICY_DENIED, Observation
 from ..plans.reasons import StopReason
 from ..seams.planner import Context
 from ..seams.policy import decided
-from ..tools.registry import Invocation, Tool
+from ..tools.call import Invocation
+from ..tools.tool import Tool
 from .run import LoopRun
 from .state import NOT_BEGUN, AtHand
 from .wiring import Wiring

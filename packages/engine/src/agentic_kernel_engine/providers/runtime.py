@@ -24,8 +24,9 @@ from ..seams.policy import Policy
 from ..store import Store
 from ..tools.call import ToolScheduler
 from ..tools.output_type import OutputType
-from ..tools.registry import Tool, ToolRegistry, Tools
+from ..tools.registry import ToolRegistry
 from ..tools.schema import Validator
+from ..tools.tool import Tool, Tools
 from .failures import TRANSIENT
 from .fallbacks import fallbacks, falling_back
 from .ready import ReadyRuntime

@@ -2,23 +2,14 @@
 
 from ..host.approvals import Approvals, InMemoryApprovals, Request
 from ..plans.lineage import DEPTH, LINEAGE, PARENT
-from ..tools.call import ParallelScheduler, SequentialScheduler, ToolScheduler
+from ..tools.call import Invocation, ParallelScheduler, SequentialScheduler, ToolScheduler, perform
+from ..tools.deadline import DeadlinePassed
 from ..tools.output_type import OutputType
-from ..tools.registry import (
-    DeadlinePassed,
-    Invocation,
-    SideEffect,
-    Tool,
-    ToolContext,
-    ToolError,
-    ToolRegistry,
-    Tools,
-    Unfinished,
-    perform,
-    tool,
-)
+from ..tools.raised import ToolError, Unfinished
+from ..tools.registry import ToolRegistry
 from ..tools.schema import Validator, compile_schema
 from ..tools.threads import ToolThreads
+from ..tools.tool import SideEffect, Tool, ToolContext, Tools, tool
 from .agent_tool import AgentTool
 from .capabilities import (
     CapabilityRegistry,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from agentic_kernel import CannotStart, Task, TaskExists, TaskNotFound, TaskStatus
 
 from ..plans.observation import CHILD_FAILED, Observation
-from ..tools.registry import Tool, ToolContext, Unfinished
+from ..tools.raised import Unfinished
+from ..tools.tool import Tool, ToolContext
 from ..waiting import asked, surfaced
 from .delegation import DelegationRefused, OnRuntime, child_of
 

@@ -9,7 +9,8 @@ from agentic_kernel import Agent, Capability, InvalidValue
 
 from .. import edges, values
 from ..errors import TaskFailed
-from ..tools.registry import Tool, ToolRegistry, Tools
+from ..tools.registry import ToolRegistry
+from ..tools.tool import Tool, Tools
 from .planner import TakesOptions
 
 

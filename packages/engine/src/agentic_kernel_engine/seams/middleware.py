@@ -29,7 +29,7 @@ from ..plans.ending import End, failed
 from ..plans.observation import Observation
 from ..plans.plan import Plan
 from ..plans.reasons import StopReason
-from ..tools.registry import MAX_OUTPUT, Invocation, stored
+from ..tools.call import MAX_OUTPUT, Invocation, stored
 from .planner import Context, Planner
 
 

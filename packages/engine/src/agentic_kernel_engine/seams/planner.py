@@ -14,7 +14,7 @@ from ..plans.limits import Remaining
 from ..plans.plan import Plan, PlanLike, PlanStream, Usage
 from ..plans.transcript import Entry
 from ..principal import Principal
-from ..tools.registry import Tool
+from ..tools.tool import Tool
 
 
 class Planner(Protocol):

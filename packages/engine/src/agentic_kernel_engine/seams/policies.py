@@ -13,7 +13,7 @@ from .. import edges
 from ..faults import kind_of, report
 from ..plans.action import Action, ToolCall
 from ..plans.decision import ALLOW, Decision, Verdict, deny, require_approval
-from ..tools.registry import SideEffect, Tool
+from ..tools.tool import SideEffect, Tool
 from .planner import Context
 from .policy import Hiding, Policy, decided
 

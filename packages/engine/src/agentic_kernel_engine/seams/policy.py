@@ -10,7 +10,7 @@ from ..faults import kind_of, report
 from ..plans.action import Action
 from ..plans.action import kind_of as kind_of_action
 from ..plans.decision import ALLOW, ROUTES, Decision, deny
-from ..tools.registry import Tool
+from ..tools.tool import Tool
 from .planner import Context
 
 

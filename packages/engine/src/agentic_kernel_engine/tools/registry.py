@@ -1,30 +1,11 @@
-"""ToolRegistry: the port of a run's tools; this module also exports the other names about tools."""
+"""ToolRegistry: the port of a run's tools."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from .call import MAX_OUTPUT, Invocation, perform, stored
-from .deadline import DeadlinePassed
-from .raised import ToolError, Unfinished
-from .tool import SideEffect, Tool, ToolContext, Tools, tool
-
-__all__ = [
-    "MAX_OUTPUT",
-    "DeadlinePassed",
-    "Invocation",
-    "SideEffect",
-    "Tool",
-    "ToolContext",
-    "ToolError",
-    "ToolRegistry",
-    "Tools",
-    "Unfinished",
-    "perform",
-    "stored",
-    "tool",
-]
+from .tool import Tool
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ from ...plans.ending import End
 from ...plans.observation import Observation
 from ...plans.plan import Plan
 from ...plans.reasons import StopReason
-from ...tools.registry import Invocation
+from ...tools.call import Invocation
 from ..middleware import storable
 from ..planner import Context
 

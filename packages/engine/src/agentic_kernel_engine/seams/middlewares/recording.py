@@ -12,7 +12,7 @@ from ...loop.planning import plan_of
 from ...plans.ending import PlannerError
 from ...plans.observation import Observation
 from ...plans.plan import NOTHING_USED, Delta, Plan, PlanLike, PlanStream, Usage
-from ...tools.registry import Invocation
+from ...tools.call import Invocation
 from ..middleware import storable
 from ..planner import Context, Forecast, Planner
 

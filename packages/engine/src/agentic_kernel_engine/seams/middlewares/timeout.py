@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 
 from ... import edges
-from ...tools.registry import Invocation, Tool
+from ...tools.call import Invocation
+from ...tools.tool import Tool
 
 
 class ToolTimeout:

@@ -7,7 +7,7 @@ import msgspec
 from agentic_kernel import InvalidValue
 
 from ...plans.observation import Observation
-from ...tools.registry import Invocation
+from ...tools.call import Invocation
 
 _encode = msgspec.json.Encoder().encode
 
