@@ -308,9 +308,7 @@ class PlannerCalls:
                     if length <= LENGTH and (piece.text or piece.usage is None):
                         stream.tell(piece)
                 except InvalidValue as error:
-                    raise PlannerError(
-                        "engine/bad_plan", f"the planner's stream gave a bad Delta: {error}"
-                    ) from error
+                    raise _bad_plan(f"the planner's stream gave a bad Delta: {error}") from error
                 if length > LENGTH:
                     raise PlannerError(
                         "engine/endless_answer",
@@ -331,9 +329,7 @@ class PlannerCalls:
             close = getattr(pieces, "aclose", None)
             if close is not None:
                 await close()
-        raise PlannerError(
-            "engine/bad_plan", f"the planner's stream ended without a plan; {_WANTED}"
-        )
+        raise _bad_plan(f"the planner's stream ended without a plan; {_WANTED}")
 
 
 def take_up(run: LoopRun, plan: Plan, form: msgspec.Raw) -> AtHand:
@@ -398,11 +394,15 @@ def _count(run: LoopRun, used: Usage | None) -> dict[str, Any]:
     return {"forfeited": form} if used is None else {"forfeited": {}, "usage": form}
 
 
+def _bad_plan(message: str) -> PlannerError:
+    """The error about an answer of a planner that is no plan."""
+    return PlannerError("engine/bad_plan", message)
+
+
 def _not_awaitable(answer: object) -> PlannerError:
-    return PlannerError(
-        "engine/bad_plan",
+    return _bad_plan(
         f"plan() of the planner gave a {kind_of_value(answer)}, which cannot be awaited; write "
-        f"'async def plan', and {_WANTED}",
+        f"'async def plan', and {_WANTED}"
     )
 
 
@@ -476,19 +476,16 @@ def answer_of(answer: Any, run: LoopRun | None = None) -> Answer:
     if isinstance(answer, Plan):
         plan = answer
         if not isinstance(plan.actions, (tuple, list)):
-            raise PlannerError(
-                "engine/bad_plan",
+            raise _bad_plan(
                 f"actions of the planner's Plan is a {kind_of_value(plan.actions)}; give a tuple "
-                "of actions",
+                "of actions"
             )
     elif isinstance(answer, ACTIONS):
         plan = Plan((answer,))
     elif isinstance(answer, (list, tuple)):
         plan = Plan(tuple(answer))
     else:
-        raise PlannerError(
-            "engine/bad_plan", f"the planner gave a {kind_of_value(answer)}; {_WANTED}"
-        )
+        raise _bad_plan(f"the planner gave a {kind_of_value(answer)}; {_WANTED}")
     if run is not None:
         run.refused = ""
         if len(plan.actions) > run.limits.max_calls_per_answer:
@@ -515,10 +512,9 @@ def answer_of(answer: Any, run: LoopRun | None = None) -> Answer:
                     _check_texts(action, TEXTS[FinalAnswer], f"actions[{index}].")
                 values.check(action.output, f"actions[{index}].output")
             elif type(action) not in ACTIONS:
-                raise PlannerError(
-                    "engine/bad_plan",
+                raise _bad_plan(
                     f"actions[{index}] of the planner's answer is a {kind_of_value(action)} and no "
-                    f"action; use one of {', '.join(each.__name__ for each in ACTIONS)}",
+                    f"action; use one of {', '.join(each.__name__ for each in ACTIONS)}"
                 )
             else:
                 final = False
@@ -538,9 +534,7 @@ def answer_of(answer: Any, run: LoopRun | None = None) -> Answer:
         if not readable:
             _fitting(form)  # A later entry of the run must be able to read it back.
     except (InvalidValue, TypeError, RecursionError, msgspec.MsgspecError) as error:
-        raise PlannerError(
-            "engine/bad_plan", f"the planner's answer cannot be stored: {text_of(error)}"
-        ) from error
+        raise _bad_plan(f"the planner's answer cannot be stored: {text_of(error)}") from error
     return plan, msgspec.Raw(form)
 
 
