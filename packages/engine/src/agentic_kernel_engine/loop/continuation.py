@@ -25,11 +25,10 @@ from ..plans.observation import INDETERMINATE, SKIPPED, Observation
 from ..plans.plan import Plan
 from ..plans.transcript import Entry, Notice, Summary, Transcript, Turn, UserMessage, read
 from ..principal import Principal
-from ..seams.compactor import extract, fitting
+from ..seams.compactor import Compactor, extract, fitting
 from .compaction import ask
 
 if TYPE_CHECKING:
-    from ..seams.compactor import Compactor
     from .run import LoopRun
 
 CARRIED: Final = 256_000

@@ -11,16 +11,7 @@ from collections.abc import Callable
 from agentic_kernel import KernelError, Task, TaskNotFound
 
 from ..plans.accounts import MOST_OPEN, Account, Grant, follow, noted_by, settle
-from ..plans.budget import (
-    NAMES,
-    NONE_USED,
-    UNLIMITED,
-    Amounts,
-    lacking,
-    minus,
-    share,
-    worst_case,
-)
+from ..plans.budget import NAMES, NONE_USED, UNLIMITED, Amounts, lacking, minus, share, worst_case
 from ..seams.agent_tool import AgentTool
 from ..seams.delegation import DelegationRefused, Metering
 from .run import LoopRun

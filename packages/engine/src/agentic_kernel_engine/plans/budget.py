@@ -156,8 +156,7 @@ def within(limits: Limits, granted: Amounts | None, seconds: float | None = None
             if held is None or amount < held:
                 _set(capped, name, amount)
     if seconds is not None:
-        seconds = lower(limits.max_seconds, seconds)
-        _set(capped, "max_seconds", seconds)
+        _set(capped, "max_seconds", lower(limits.max_seconds, seconds))
     return capped
 
 
