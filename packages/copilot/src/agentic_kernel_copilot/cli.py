@@ -153,7 +153,7 @@ class Cli:
         model: str | None,
         base_url: str | None,
         offline: bool,
-        working_directory: Path | None,
+        working_directory: str | None,
         env: Mapping[str, str],
     ) -> None:
         self._path = path
@@ -215,7 +215,7 @@ class Cli:
                 connection=RuntimeConnection.for_stdio(path=str(path)),
                 mode="empty",
                 base_directory=str(self._home),
-                working_directory=_text(self._working_directory),
+                working_directory=self._working_directory,
                 env=dict(self._env),
                 log_level="error",
             )
@@ -258,10 +258,6 @@ def _pipes(client: CopilotClient) -> Iterator[None]:
                 if pipe is not None:
                     with contextlib.suppress(OSError):
                         pipe.close()
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
 
 
 def default_home(env: Mapping[str, Any] = os.environ) -> Path:

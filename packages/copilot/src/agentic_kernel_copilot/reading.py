@@ -41,7 +41,7 @@ from agentic_kernel_engine.providers import Redactor
 from . import failures
 from .forgotten import is_behind, is_stuck, reminders
 from .run import SessionRun
-from .session import Pending
+from .session import Pending, permission
 from .state import Call
 from .translation import action_of, observation_of, refusal_in, storable, usage_of
 
@@ -201,9 +201,7 @@ class Reading:
                 self._finish, self._failed = data.finish_reason or "", None
                 self._answered = self._answered or not event.agent_id
             case PermissionRequestedData() if not data.resolved_by_hook:
-                asked = data.permission_request
-                call = getattr(asked, "tool_call_id", None) or ""
-                self._ask(Pending(data.request_id, call, asked))
+                self._ask(permission(data.request_id, data.permission_request))
             case ExternalToolRequestedData():
                 self._known_call(data.tool_call_id, data.tool_name, data.arguments)
                 self._ask(Pending(data.request_id, data.tool_call_id))

@@ -168,13 +168,9 @@ class Session:
         )
         calls = await self._connection.call("list its calls", rpc.tools.list_pending_requests)
         return [
-            *(
-                Pending(each.request_id, getattr(each.request, "tool_call_id", "") or "",
-                        each.request)
-                for each in permissions.items
-            ),
+            *(permission(each.request_id, each.request) for each in permissions.items),
             *(Pending(each.request_id, each.tool_call_id) for each in calls.items),
-        ]  # fmt: skip
+        ]
 
     async def permit(self, request_id: str, refusal: str | None = None) -> None:
         """Answer a permission request: allow the call, or refuse it for this reason."""
@@ -199,6 +195,11 @@ class Session:
         answer = HandlePendingToolCallRequest(request_id=request_id, result=result)
         handle = self._session.rpc.tools.handle_pending_tool_call
         await self._connection.call("take a result", lambda: handle(answer))
+
+
+def permission(request_id: str, request: Any) -> Pending:
+    """A permission request of the CLI; not every kind of them names a call."""
+    return Pending(request_id, getattr(request, "tool_call_id", None) or "", request)
 
 
 def missing(refused: TaskFailed) -> bool:

@@ -254,7 +254,7 @@ class CopilotSubstrate:
         self._timer = edges.function(timer, "timer")
         self._ids = edges.function(ids, "ids")
         self._on_kill = on_kill
-        where = None if working_directory is None else Path(working_directory)
+        where = None if working_directory is None else str(Path(working_directory))
         self.cli = Cli(
             path=cli_path,
             home=default_home(known) if home is None else Path(home),
@@ -270,7 +270,7 @@ class CopilotSubstrate:
             "tools": offered(self._tools.tools()),
             "available_tools": [f"custom:{each.name}" for each in self._tools.tools()]
             + [name if ":" in name else _qualified(name, mcp_servers) for name in allowed_tools],
-            "working_directory": str(where or Path.cwd()),
+            "working_directory": where or str(Path.cwd()),
         }
         # The CLI does not know what the model of another provider can do, and hides the images of
         # tools from a model that it does not know to see.

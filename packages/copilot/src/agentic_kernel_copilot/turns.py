@@ -191,13 +191,11 @@ class SessionTurns:
         self._entry.check_time()
         self._entry.check_spent()
         if read.unsaid >= UNSAID:
-            raise failed(
-                failures.failure(
-                    failures.EMPTY_ANSWER,
-                    f"the session was idle {read.unsaid} times in a row without an answer; use "
-                    "another model, or change the instructions",
-                )
+            idle = (
+                f"the session was idle {read.unsaid} times in a row without an answer; use another "
+                "model, or change the instructions"
             )
+            raise failed(failures.failure(failures.EMPTY_ANSWER, idle))
         if read.refusals >= REFUSALS:
             raise End(
                 StopReason.NO_PROGRESS,
