@@ -76,12 +76,6 @@ class ToolThreads:
             edges.whole(bound, name, 1, _MOST)
         self.limit = limit
         self.most_abandoned = abandoned
-        self._changed: threading.Condition
-        self._waiting: deque[_Work]
-        self._busy: int
-        self._idle: int
-        """Threads that wait for work, or are about to."""
-        self._abandoned: int
         self.forget()
         self._named: set[str] = set()
 
@@ -191,8 +185,10 @@ class ToolThreads:
     def forget(self) -> None:
         """Reset to no threads: at the beginning, and in a process that was forked."""
         self._changed = threading.Condition()
-        self._waiting = deque()
-        self._busy = self._idle = self._abandoned = 0
+        self._waiting: deque[_Work] = deque()
+        self._busy = self._abandoned = 0
+        self._idle = 0
+        """Threads that wait for work, or are about to."""
 
 
 class _Work(msgspec.Struct, eq=False):
