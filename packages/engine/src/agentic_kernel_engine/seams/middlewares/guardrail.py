@@ -68,10 +68,8 @@ def _said(plan: Plan) -> Iterator[tuple[Place, str]]:
         match action:
             case FinalAnswer(output):
                 yield "answer", _text(output)
-            case Thought(text):
+            case Thought(text) | AskUser(text):
                 yield "text", text
-            case AskUser(question):
-                yield "text", question
 
 
 def _text(said: Any) -> str:
