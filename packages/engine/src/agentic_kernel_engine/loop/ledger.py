@@ -337,15 +337,10 @@ class Ledger(Generic[S]):
     @property
     def reallotted(self) -> bool:
         """True if a decision waits that changes limits, and children have to hear of that."""
-        shares = self.state.shares
-        return (
-            shares is not None
-            and bool(shares.grants)
-            and any(
-                entry["type"] in _BUDGET and entry["id"] not in self.heeded
-                for entry in self.job.inbox
-            )
-        )
+        if self.state.shares is None or not self.state.shares.grants:
+            return False
+        changes = [entry for entry in self.job.inbox if entry["type"] in _BUDGET]
+        return any(entry["id"] not in self.heeded for entry in changes)
 
     def shares(self) -> Shares:
         """The part of the state about the family's budget; made at the first use."""
