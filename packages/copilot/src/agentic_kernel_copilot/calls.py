@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any, Final
 
 from agentic_kernel_engine.loop import (
-    INDETERMINATE,
     POLICY_DENIED,
     UNKNOWN_TOOL,
     End,
@@ -107,12 +106,7 @@ class Calls:
         """Run one of our tools; None if a person still has to decide."""
         tool = self._tools.find(call.action.tool)
         if call.key and (tool is None or not tool.repeatable):
-            return _failed(
-                call,
-                INDETERMINATE,
-                "the call was begun before a crash, and whether it took effect is not known; "
-                "find out before you repeat it",
-            )
+            return Observation.indeterminate(call.action)
         if tool is None:
             return _failed(call, UNKNOWN_TOOL, f"there is no tool {call.action.tool[:80]!r} here")
         if not call.key:

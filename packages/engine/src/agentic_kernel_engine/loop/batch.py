@@ -17,7 +17,6 @@ from ..plans.ending import End
 from ..plans.limits import Limits, Spent, failed_too_often
 from ..plans.observation import (
     CHILD_FAILED,
-    INDETERMINATE,
     OUTPUT_SCHEMA_FAILED,
     SCHEMA_VALIDATION_FAILED,
     SKIPPED,
@@ -396,13 +395,7 @@ async def _performed(
 
 def _indeterminate(run: LoopRun, call: ToolCall) -> Observation:
     run.outcome_unknown = True
-    return Observation(
-        error=INDETERMINATE, call=call.id, tool=call.tool,
-        message=(
-            "the call was begun before a crash, and whether it took effect is not known; "
-            "find out before you repeat it"
-        ),
-    )  # fmt: skip
+    return Observation.indeterminate(call)
 
 
 def _too_late(run: LoopRun) -> bool:

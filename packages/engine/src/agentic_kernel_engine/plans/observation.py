@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
+from .action import ToolCall
+
 HANDLER_ERROR: Final = "handler_error"
 """The tool raised."""
 SCHEMA_VALIDATION_FAILED: Final = "schema_validation_failed"
@@ -49,6 +51,15 @@ class Observation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     metadata: dict[str, Any] | None = None
     """Of a bug in a tool: ``type`` of the exception, and ``file`` and ``line`` of the tool's frame.
     For people; a planner does not see it."""
+
+    @classmethod
+    def indeterminate(cls, call: ToolCall) -> Observation:
+        """The observation of a call that a crash interrupted and that must not be repeated."""
+        message = (
+            "the call was begun before a crash, and whether it took effect is not known; find out "
+            "before you repeat it"
+        )
+        return cls(error=INDETERMINATE, message=message, call=call.id, tool=call.tool)
 
     @property
     def ok(self) -> bool:
