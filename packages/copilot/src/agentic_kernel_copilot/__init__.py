@@ -21,15 +21,12 @@ __all__ = [
     "find_cli",
 ]
 
-_HOMES = {
-    "CLI_VARIABLE": "program",
-    "CLI_VERSION": "program",
-    "find_cli": "program",
-    "RUNTIME_KIND": "runtime",
-    "CopilotRuntime": "runtime",
-    "SESSION": "substrate",
-    "CopilotSubstrate": "substrate",
+_NAMES = {
+    "program": "CLI_VARIABLE CLI_VERSION find_cli",
+    "runtime": "RUNTIME_KIND CopilotRuntime",
+    "substrate": "SESSION CopilotSubstrate",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
