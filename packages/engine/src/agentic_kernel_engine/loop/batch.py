@@ -236,9 +236,8 @@ async def _grant(run: LoopRun, made: list[Invocation | Observation]) -> dict[str
     for done, (at, tool, child) in enumerate(wanted):
         try:
             grant = await grants.open_grant(
-                run, child, tool.delegation, via=tool.name,
-                parts=partial(int, len(wanted) - done), calls=open_,
-            )  # fmt: skip
+                run, child, tool.delegation, parts=len(wanted) - done, via=tool.name, calls=open_
+            )
         except DelegationRefused as refused:
             call = cast("Invocation", made[at]).call
             made[at] = Observation(

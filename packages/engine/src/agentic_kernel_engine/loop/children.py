@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Final, cast
 
 from agentic_kernel import CannotStart, InvalidValue, Task, TaskExists, TaskNotFound, TaskStatus
@@ -81,8 +80,8 @@ async def _spawn(
     )  # fmt: skip
     if known is None:
         said: dict[str, Any] = {"child": child.id, "agent": action.agent}
-        place, parts = run.delegation, partial(_to_spawn, at_hand, index)
-        grant = await grants.open_grant(run, child.id, place, parts=parts)
+        parts = _to_spawn(at_hand, index)
+        grant = await grants.open_grant(run, child.id, run.delegation, parts=parts)
         if grant is not None:
             said["grant"] = grant
         at_hand.children[slot] = child.id

@@ -6,8 +6,6 @@ grant is closed by the step's commit. So neither costs a commit of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from agentic_kernel import KernelError, Task, TaskNotFound
 
 from ..plans.accounts import MOST_OPEN, Account, Grant, follow, noted_by, settle
@@ -22,8 +20,8 @@ async def open_grant(
     child: str,
     place: Metering | None,
     *,
+    parts: int,
     via: str = "",
-    parts: Callable[[], int] = lambda: 1,
     calls: int = 0,
 ) -> Amounts | None:
     """Reserve a part of the budget for a child; the caller commits it with the child's id.
@@ -34,8 +32,8 @@ async def open_grant(
 
     Args:
         place: The Delegation that starts the child; None if it does not meter.
+        parts: The number of children, this one included, that still get a grant.
         via: The tool by which the child is called; "" for the Loop's own Delegation.
-        parts: Returns the number of children, this one included, that still get a grant.
         calls: Tool calls that the run itself has begun and not counted.
 
     Returns:
@@ -69,10 +67,9 @@ async def open_grant(
             f"{len(shares.grants)} children have open grants, and {MOST_OPEN} may have; join or "
             "cancel one of them first"
         )
-    count = max(parts(), 1) + 1
-    amounts = share(_left(run, calls), count)
+    amounts = share(_left(run, calls), parts + 1)
     if lacking(amounts) and shares.grants and await reclaim(run):
-        amounts = share(_left(run, calls), count)
+        amounts = share(_left(run, calls), parts + 1)
     lack = lacking(amounts)
     if lack:
         cap = getattr(run.caps, lack)
