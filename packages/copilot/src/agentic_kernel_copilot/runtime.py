@@ -48,14 +48,11 @@ class CopilotRuntime(ReadyRuntime):
         for name, value in options.items():
             (own if name in SubstrateOptions.__annotations__ else rest)[name] = value
         self.substrate = CopilotSubstrate(**own)
-        self._output_type = self.substrate.output_type
+        self._output_type = self.substrate.answer_forms.output_type
         super().__init__(self.substrate, store, runtime_kinds=[RUNTIME_KIND], **rest)
 
     def _expect(self, task_id: str, wanted: OutputType[Any] | None) -> None:
-        if wanted is None:
-            self.substrate.expected.pop(task_id, None)
-        else:
-            self.substrate.expected[task_id] = wanted
+        self.substrate.answer_forms.expect(task_id, wanted)
 
     async def close(self) -> None:
         """`Host.close`, then end the CLI."""

@@ -24,18 +24,17 @@ from copilot.session import (
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine import Event, Job, Limits, StateUnreadable, TaskFailed, edges
-from agentic_kernel_engine.inputs import OUTPUT_SCHEMA, Inputs
+from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.loop import (
     STOP_REASON,
     USED,
+    AnswerForms,
     End,
     Principal,
     StopReason,
-    answer_of,
     failed,
     on_behalf,
     refuse_notes,
-    schema_in,
     unhandled,
 )
 from agentic_kernel_engine.plans import vocabulary
@@ -51,7 +50,6 @@ from agentic_kernel_engine.providers.failures import NO_PRICE
 from agentic_kernel_engine.seams import (
     AgentTool,
     AllowAll,
-    OutputType,
     Policy,
     Tool,
     Tools,
@@ -242,15 +240,8 @@ class CopilotSubstrate:
         refuse_limits(msgspec.to_builtins(self._limits), INPUTS.limits)
         self.principal = edges.instance(principal, "principal", Principal)
         self._validator = None if validator is None else edges.function(validator, "validator")
-        if output_schema is not None and output_type is not None:
-            raise InvalidValue("output_type", "stands beside output_schema; give one of them")
-        self.output_type = None if output_type is None else OutputType[Any](output_type)
-        schema = output_schema if self.output_type is None else self.output_type.schema
-        self._check: Validator = self._validator or compile_schema
-        self._answer = answer_of(schema, self.output_type, self._check)
-        self.expected: dict[str, OutputType[Any]] = {}
-        """The types beside the schemas that Tasks carry, by the ids of Tasks that a caller in this
-        process waits for."""
+        make: Validator = self._validator or compile_schema
+        self.answer_forms = AnswerForms(output_schema, output_type, make)
         self._timer = edges.function(timer, "timer")
         self._ids = edges.function(ids, "ids")
         self._on_kill = on_kill
@@ -301,7 +292,7 @@ class CopilotSubstrate:
         INPUTS.check(task)
         try:
             attachments_of(task)
-            self._form_of(task)
+            self.answer_forms.of(task)
         except InvalidValue as error:
             raise CannotStart(str(error), task.id) from error
         if self._lacks:
@@ -327,7 +318,7 @@ class CopilotSubstrate:
             raise StateUnreadable(str(error)) from error
         entry = SessionRun(job, state, self._limits, self._timer, INPUTS.limits)
         entry.price = self._price
-        entry.form = self._form_of(job.task)
+        entry.form = Form(self.answer_forms.of(job.task))
         if not job.fresh:
             await entry.read_text()
         if not begun:
@@ -368,16 +359,6 @@ class CopilotSubstrate:
             over.set()
             if self._live.get(job.task.id) is over:
                 del self._live[job.task.id]
-
-    def _form_of(self, task: Task) -> Form:
-        """The form of a Task's final answer.
-
-        Raises:
-            InvalidValue: The schema that the Task carries is not accepted.
-        """
-        if OUTPUT_SCHEMA not in task.metadata:
-            return Form(self._answer)
-        return Form(answer_of(schema_in(task.metadata), self.expected.get(task.id), self._check))
 
     async def _alone(self, job: Job) -> None:
         """Wait until an earlier run of the Task has let go of the session.

@@ -98,7 +98,7 @@ from ..plans.transcript import Entry, Notice, Summary, Transcript, Turn, UserMes
 from ..principal import Principal
 from ..seams.planner import Context
 from ..tools.call import key
-from .answer import Answer, answer_of, schema_in
+from .answer import Answer, AnswerForms
 from .continuation import CONTINUES, SESSION, continued, lineage, on_behalf
 from .ledger import Ledger
 from .loop import Loop
@@ -110,12 +110,11 @@ __all__ = [
     "ALLOW", "CONTINUES", "HANDLER_ERROR", "INDETERMINATE", "LARGEST", "LENGTH", "MISSING_SCOPES",
     "NOBODY_TO_ASK", "NOTHING_USED", "NO_THREAD", "OUTPUT_SCHEMA_FAILED", "POLICY_DENIED", "ROUTES",
     "SCHEMA_VALIDATION_FAILED", "SESSION", "SKIPPED", "STOP_REASON", "TIMEOUT", "UNKNOWN_TOOL",
-    "USED", "Action", "Answer", "Approvable", "AskUser", "CompleteGoal", "Context", "Decision",
-    "Delegate", "Delta", "End", "Entry", "FinalAnswer", "Ledger", "Limits", "Loop", "Notice",
-    "Observation", "Outcome", "Plan", "PlannerError", "Principal", "PushGoal", "Remaining",
-    "Replay", "Route", "Schedule", "Shares", "Spent", "Stop", "StopReason", "Summary", "Thought",
-    "ToolCall", "Transcript", "Turn", "TurnText", "Usage", "UserMessage", "answer_of", "continued",
+    "USED", "Action", "Answer", "AnswerForms", "Approvable", "AskUser", "CompleteGoal", "Context",
+    "Decision", "Delegate", "Delta", "End", "Entry", "FinalAnswer", "Ledger", "Limits", "Loop",
+    "Notice", "Observation", "Outcome", "Plan", "PlannerError", "Principal", "PushGoal",
+    "Remaining", "Replay", "Route", "Schedule", "Shares", "Spent", "Stop", "StopReason", "Summary",
+    "Thought", "ToolCall", "Transcript", "Turn", "TurnText", "Usage", "UserMessage", "continued",
     "deny", "digest", "failed", "failed_too_often", "key", "lineage", "on_behalf", "outcome",
-    "plan_of", "refuse_notes", "replay", "require_approval", "schema_in", "stop", "unaffordable",
-    "unhandled",
+    "plan_of", "refuse_notes", "replay", "require_approval", "stop", "unaffordable", "unhandled",
 ]  # fmt: skip

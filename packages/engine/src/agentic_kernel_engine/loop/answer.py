@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agentic_kernel import InvalidValue
+from agentic_kernel import InvalidValue, Task
 
 from .. import edges
 from ..faults import shortened
@@ -39,6 +39,48 @@ class Answer:
     """The JSON Schema that the planner is shown; None if any answer fits."""
     fits: Fit | None = None
     """Returns why an answer does not fit, or None if it fits; None if any answer fits."""
+
+
+class AnswerForms:
+    """The forms of the final answers of the Tasks that one substrate works on.
+
+    Args:
+        schema: The JSON Schema for Tasks that carry none; None if any answer fits.
+        output_type: In place of the schema, the type that these answers must become.
+        make: Makes the checks.
+
+    Raises:
+        InvalidValue: Both are given, the schema is not accepted, or the type has no JSON form.
+    """
+
+    def __init__(self, schema: Mapping[str, Any] | None, output_type: Any, make: Validator) -> None:
+        if schema is not None and output_type is not None:
+            raise InvalidValue("output_type", "stands beside output_schema; give one of them")
+        self.output_type = None if output_type is None else OutputType[Any](output_type)
+        """The type of the answers of Tasks that carry no schema."""
+        self._make = make
+        self._own = answer_of(
+            schema if self.output_type is None else self.output_type.schema, self.output_type, make
+        )
+        self._expected: dict[str, OutputType[Any]] = {}
+
+    def of(self, task: Task) -> Answer:
+        """The form of a Task's final answer.
+
+        Raises:
+            InvalidValue: The schema that the Task carries is not accepted.
+        """
+        if OUTPUT_SCHEMA not in task.metadata:
+            return self._own
+        return answer_of(schema_in(task.metadata), self._expected.get(task.id), self._make)
+
+    def expect(self, task_id: str, wanted: OutputType[Any] | None) -> None:
+        """Hold the answers of a Task that a caller in this process waits for to a type, beside the
+        schema that the Task carries; None for the schema alone."""
+        if wanted is None:
+            self._expected.pop(task_id, None)
+        else:
+            self._expected[task_id] = wanted
 
 
 def answer_of(

@@ -22,7 +22,6 @@ from ..errors import StateUnreadable, TaskFailed
 from ..events import Event
 from ..faults import passes, report
 from ..host.job import Job
-from ..inputs import OUTPUT_SCHEMA
 from ..plans import vocabulary
 from ..plans.accounts import USED
 from ..plans.action import CompleteGoal, PushGoal, Thought, ToolCall
@@ -43,13 +42,12 @@ from ..seams.planner import Context, Planner, TakesOptions, model_of
 from ..seams.policy import Hiding, Policy
 from ..substrate import Accepting
 from ..tools.call import ParallelScheduler, SequentialScheduler, ToolScheduler
-from ..tools.output_type import OutputType
 from ..tools.registry import ToolRegistry
 from ..tools.schema import Validator, compile_schema
 from ..tools.threads import SHARED, ToolThreads
 from ..tools.tool import Tool, Tools
 from . import approvals, children, continuation, cuts, routing
-from .answer import Answer, answer_of, schema_in, tell_refused
+from .answer import AnswerForms, tell_refused
 from .compaction import compact
 from .ledger import Clock
 from .planning import PlannerCalls, take_up
@@ -176,16 +174,9 @@ class Loop:
         self.delegation: Delegation = delegation or ChildTasks()
         self._metering: Metering | None = edges.optional(self.delegation, "delegation", Metering)
         self.compactor = compactor
-        if output_schema is not None and output_type is not None:
-            raise InvalidValue("output_type", "stands beside output_schema; give one of them")
-        self.output_type = None if output_type is None else OutputType[Any](output_type)
         self.validator = None if validator is None else edges.function(validator, "validator")
-        self._validator: Validator = self.validator or partial(compile_schema, checked=True)
-        schema = output_schema if self.output_type is None else self.output_type.schema
-        self._answer = answer_of(schema, self.output_type, self._validator)
-        self.expected: dict[str, OutputType[Any]] = {}
-        """The types beside the schemas that Tasks carry, by the ids of Tasks that a caller in this
-        process waits for."""
+        make: Validator = self.validator or partial(compile_schema, checked=True)
+        self.answer_forms = AnswerForms(output_schema, output_type, make)
         self._remembering = None if memory is None else Remembering(memory, governor)
         self._seeds = seeds(seed_memory)
         self._should_cancel = (
@@ -209,8 +200,7 @@ class Loop:
         refuse_notes(task, STOP_REASON, WAITING_FOR, USED)
         try:
             await self._equipped(task)
-            if OUTPUT_SCHEMA in task.metadata:
-                self._answer_of(task)
+            self.answer_forms.of(task)
             if self._remembering is not None or continuation.SESSION in task.metadata:
                 session_of(task)
         except (TaskFailed, InvalidValue) as refused:
@@ -245,8 +235,7 @@ class Loop:
                     await hook(run.state)
             if run.state.ended is not None:
                 raise run.state.ended.end()
-            carries = OUTPUT_SCHEMA in run.task.metadata
-            run.answer = self._answer_of(run.task) if carries else self._answer
+            run.answer = self.answer_forms.of(run.task)
             run.tools, run.instructions, run.options = await self._equipped(run.task)
             run.delegation = self._metering
             await self._ready(run)
@@ -312,15 +301,6 @@ class Loop:
         if given.options:
             check_options(agent, given.options, self._takes)
         return AgentTools(agent, self.tools, given.tools), given.instructions, given.options
-
-    def _answer_of(self, task: Task) -> Answer:
-        """The form of the final answer of a Task that carries a schema.
-
-        Raises:
-            InvalidValue: The schema is not accepted.
-        """
-        known = self.expected.get(task.id)
-        return answer_of(schema_in(task.metadata), known, self._validator)
 
     async def _ready(self, run: LoopRun) -> None:
         """Pause a Task that the planner refuses on this Host; another Host may go on with it."""

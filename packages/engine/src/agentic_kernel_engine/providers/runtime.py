@@ -137,7 +137,7 @@ class ProviderRuntime(ReadyRuntime):
         if "timer" in loop:
             loop["clock"] = loop.pop("timer")
         self._loop = self.loop_type(planner, tools, **loop)
-        self._output_type = self._loop.output_type
+        self._output_type = self._loop.answer_forms.output_type
         super().__init__(self._loop, store, runtime_kinds=[runtime_kind], **host)
 
     async def close(self) -> None:
@@ -157,10 +157,7 @@ class ProviderRuntime(ReadyRuntime):
         self._loop.tools = Tools(*registry.tools(), made)
 
     def _expect(self, task_id: str, wanted: OutputType[Any] | None) -> None:
-        if wanted is None:
-            self._loop.expected.pop(task_id, None)
-        else:
-            self._loop.expected[task_id] = wanted
+        self._loop.answer_forms.expect(task_id, wanted)
 
 
 class APIRuntime(ProviderRuntime):
