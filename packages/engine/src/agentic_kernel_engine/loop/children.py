@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Sequence
 from typing import Any, Final, cast
 
 from agentic_kernel import CannotStart, InvalidValue, Task, TaskExists, TaskNotFound, TaskStatus
@@ -114,28 +113,27 @@ async def _join(
     This Task first hands the decisions of people on to the child. It passes a request of the child
     on to people.
     """
-    slot = str(index)
+    job, slot = run.job, str(index)
     decisions = at_hand.decided.pop(slot, None)
     if decisions:
-        await delegation.tell(run.job, child, decisions)
+        await delegation.tell(job, child, decisions)
     at_hand.awaited.pop(slot, None)
     run.state.waiting = None
     run.state.at_hand = at_hand
 
     if run.untold:
         await grants.announce(run)
-    with _woken_in_time(run):
-        while (task := await unless(run.job, run.leaving, delegation.join(run.job, child))) is None:
-            if run.out_of_time:
-                run.ending = run.end_at(StopReason.TIMEOUT)
-                return Observation(
-                    {"child": child}, TIMEOUT,
-                    "the child did not end before the run's limit of time; it may go on",
-                )  # fmt: skip
-            if run.reallotted:
-                apply_decisions(run)
-            await run.checkpoint()
-            await grants.tell(run)
+    while (task := await unless(job, run.leaving, delegation.join(job, child), run)) is None:
+        if run.out_of_time:
+            run.ending = run.end_at(StopReason.TIMEOUT)
+            return Observation(
+                {"child": child}, TIMEOUT,
+                "the child did not end before the run's limit of time; it may go on",
+            )  # fmt: skip
+        if run.reallotted:
+            apply_decisions(run)
+        await run.checkpoint()
+        await grants.tell(run)
     waiting = asked(task)
     if waiting is not None:
         at_hand.awaited[slot] = surfaced(task, waiting)
@@ -155,27 +153,6 @@ async def _join(
             {"child": child}, OUTPUT_SCHEMA_FAILED,
             f"the child succeeded, but its result cannot be shown: {refused}",
         )  # fmt: skip
-
-
-@contextmanager
-def _woken_in_time(run: LoopRun) -> Iterator[None]:
-    """Wake the waits of a run when its time is over."""
-    timer: asyncio.TimerHandle | None = None
-
-    def look() -> None:
-        nonlocal timer
-        left = run.seconds_left
-        if left is not None and left > 0:
-            timer = asyncio.get_running_loop().call_later(max(left, 0.001), look)
-        elif left is not None:
-            run.job.nudge()
-
-    look()
-    try:
-        yield
-    finally:
-        if timer is not None:
-            timer.cancel()
 
 
 async def on_killed(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from agentic_kernel import CannotStart, Task, TaskExists, TaskNotFound, TaskStatus
 
 from ..plans.observation import CHILD_FAILED, Observation
+from ..tools.deadline import LEAST, Timed
 from ..tools.raised import Unfinished
 from ..tools.tool import Tool, ToolContext
 from ..waiting import asked, surfaced
@@ -128,18 +129,23 @@ def failed(child: Task) -> Observation:
     )  # fmt: skip
 
 
-async def unless(job: Job, leaving: Callable[[], bool], work: Coroutine[Any, Any, T]) -> T | None:
+async def unless(
+    job: Job, leaving: Callable[[], bool], work: Coroutine[Any, Any, T], timed: Timed | None = None
+) -> T | None:
     """The outcome of a wait for children; None if the parent leaves first, which ends the wait.
 
     Args:
         job: The parent's job.
         leaving: Returns True if the parent leaves; called whenever there is news of the job.
+        timed: The parent's clock, if `leaving` is to be called at its deadline, too.
     """
     waiting = asyncio.ensure_future(work)
     try:
         while not waiting.done() and not leaving():
+            left = None if timed is None else timed.seconds_left
+            late = None if left is None else max(left, LEAST)
             either: list[asyncio.Future[Any]] = [waiting, job.news()]
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, timeout=late, return_when=asyncio.FIRST_COMPLETED)
     finally:
         if not waiting.done():
             waiting.cancel()

@@ -16,7 +16,7 @@ from ..faults import Stray, contained, origin
 
 GRACE: Final = 1.0
 """Seconds that a call has to end after its cancellation at the deadline."""
-_LEAST: Final = 0.001
+LEAST: Final = 0.001
 """The shortest wait in seconds: the clock of the run may differ from that of the event loop."""
 _log = logging.getLogger("agentic_kernel_engine.tools")
 _abandoned: Final[set[asyncio.Task[Any]]] = set()
@@ -66,7 +66,7 @@ async def bounded(work: Awaitable[Any], timed: Timed, what: str) -> Any:
             late = left is not None and left <= 0
             if late:
                 break
-            await asyncio.wait((task,), timeout=None if left is None else max(left, _LEAST))
+            await asyncio.wait((task,), timeout=None if left is None else max(left, LEAST))
     except GeneratorExit:
         task.cancel()  # The event loop destroys this coroutine, so it must not wait any more.
         raise
@@ -179,7 +179,7 @@ class BoundedStream:
             self._late = True
             self._ready.set()
         else:
-            due = max(left, _LEAST)
+            due = max(left, LEAST)
             self._timer = asyncio.get_running_loop().call_later(due, self._check)
 
 
