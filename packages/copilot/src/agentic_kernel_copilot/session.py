@@ -51,7 +51,8 @@ class Session:
     """
 
     def __init__(self, connection: Connection, session: CopilotSession) -> None:
-        self._connection = connection
+        self.connection = connection
+        """The life of the CLI that the session belongs to."""
         self._session = session
 
     @classmethod
@@ -115,15 +116,6 @@ class Session:
             raise
         return cls(connection, found)
 
-    @property
-    def lost(self) -> bool:
-        """True if the CLI of this session is gone."""
-        return self._connection.lost
-
-    def give_up(self, why: str) -> None:
-        """Count the CLI as lost, because it does not obey."""
-        self._connection.give_up(why)
-
     async def say(
         self,
         prompt: str,
@@ -138,35 +130,35 @@ class Session:
             schema: The JSON Schema of the answer; None for text.
         """
         given: Any = list(attachments) or None
-        await self._connection.call(
+        await self.connection.call(
             "take a message",
             lambda: self._session.send(prompt, attachments=given, response_schema=schema),
         )
 
     async def abort(self) -> None:
         """End the turn; nothing happens if there is none."""
-        await self._connection.call("abort a turn", self._session.abort)
+        await self.connection.call("abort a turn", self._session.abort)
 
     async def leave(self) -> None:
         """Let go of the session; the CLI unloads it, and keeps it with its open requests."""
-        await self._connection.call("let go of a session", self._session.disconnect)
+        await self.connection.call("let go of a session", self._session.disconnect)
 
     async def log(self) -> Sequence[SessionEvent]:
         """All durable events so far."""
-        return await self._connection.call("hand over a log", self._session.get_events)
+        return await self.connection.call("hand over a log", self._session.get_events)
 
     async def processing(self) -> bool:
         """True if a turn goes on."""
         asked = self._session.rpc.metadata.is_processing
-        return (await self._connection.call("tell what it does", asked)).processing
+        return (await self.connection.call("tell what it does", asked)).processing
 
     async def pending(self) -> list[Pending]:
         """The requests that the session waits for."""
         rpc = self._session.rpc
-        permissions = await self._connection.call(
+        permissions = await self.connection.call(
             "list its requests", rpc.permissions.pending_requests
         )
-        calls = await self._connection.call("list its calls", rpc.tools.list_pending_requests)
+        calls = await self.connection.call("list its calls", rpc.tools.list_pending_requests)
         return [
             *(permission(each.request_id, each.request) for each in permissions.items),
             *(Pending(each.request_id, each.tool_call_id) for each in calls.items),
@@ -181,7 +173,7 @@ class Session:
         )
         answer = PermissionDecisionRequest(request_id=request_id, result=result)
         handle = self._session.rpc.permissions.handle_pending_permission_request
-        await self._connection.call("take a decision", lambda: handle(answer))
+        await self.connection.call("take a decision", lambda: handle(answer))
 
     async def settle(self, request_id: str, observation: Observation) -> None:
         """Answer a call of one of our tools."""
@@ -194,7 +186,7 @@ class Session:
         )
         answer = HandlePendingToolCallRequest(request_id=request_id, result=result)
         handle = self._session.rpc.tools.handle_pending_tool_call
-        await self._connection.call("take a result", lambda: handle(answer))
+        await self.connection.call("take a result", lambda: handle(answer))
 
 
 def permission(request_id: str, request: Any) -> Pending:

@@ -254,7 +254,7 @@ class SessionTurns:
         except TimeoutError:
             self._entry.check_time()
             if self._read.aborting and self._session is not None and patience is None:
-                self._session.give_up(f"a turn did not end within {PATIENCE:g} seconds")
+                self._session.connection.give_up(f"a turn did not end within {PATIENCE:g} seconds")
             elif self._asking and asyncio.get_running_loop().time() - began >= self._timeout:
                 silent = (
                     f"the provider said nothing for {self._timeout:g} seconds; check the provider, "
@@ -349,7 +349,7 @@ class SessionTurns:
         if workers:
             await asyncio.wait(workers)
         session = self._session
-        if session is None or session.lost:
+        if session is None or session.connection.lost:
             return
         try:
             if self._read.talking and not self._parked:
