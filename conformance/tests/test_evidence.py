@@ -16,9 +16,10 @@ import agentic_kernel_conformance as kit
 from agentic_kernel_conformance import RULES, KernelContract, QueryContract
 from agentic_kernel_conformance.__main__ import main
 from agentic_kernel_conformance.contract import Contract, Unproven
-from agentic_kernel_conformance.pages import digest
+from agentic_kernel_conformance.pages import digest, markdown
+from agentic_kernel_conformance.report import Adapter, Report
 from agentic_kernel_conformance.sources import SourceMissing, source
-from agentic_kernel_conformance.totals import planned
+from agentic_kernel_conformance.totals import Planned, planned
 from agentic_kernel_conformance.unproven import unproven
 from agentic_kernel_conformance.verifying import (
     NotAReport,
@@ -329,3 +330,25 @@ def test_each_contract_says_what_it_does_not_prove(name: str) -> None:
         assert each.rule in RULES
         assert each.text.endswith(".")
         assert not each.unless or contract.features.is_open(each.unless) is False
+
+
+def test_a_page_of_several_contracts_has_a_table_for_each_in_one_order() -> None:
+    asked = {"StoreContract": ("R1", "C2"), "ToolContract": ("C2",)}
+    ran = [("Zinc", "StoreContract"), ("Hammer", "ToolContract"), ("Ash", "StoreContract")]
+    adapters = {
+        name: Adapter(name, contract, name, {}, {"test_it": Planned(asked[contract], (), 1)})
+        for name, contract in ran
+    }
+    header = dict.fromkeys(("kit", "kernel", "engine", "python", "platform", "date"), "?")
+    report = Report({**header, "seed": 0, "level": "brief"}, adapters=adapters)
+    page = markdown(report, {**report.document(), "digest": "sha256:0"})
+    heads = [line for line in page.splitlines() if line.startswith(("### ", "| rule"))]
+    assert heads == [
+        "### StoreContract",
+        "| rule | Ash | Zinc |",
+        "### ToolContract",
+        "| rule | Hammer |",
+    ]
+    tools = page.partition("### ToolContract")[2].partition("- Ash")[0]
+    assert "C2: " in tools
+    assert "R1: " not in tools

@@ -36,13 +36,13 @@ def test_the_navigation_has_every_page_in_the_order_of_the_rules() -> None:
 
 
 def test_the_matrix_of_our_own_adapters_has_every_rule_and_nothing_broken() -> None:
-    """It is made by hand, from the kit's report; this notices that it was forgotten."""
+    """`nox -s matrix` makes the page; this notices that it was forgotten."""
     lines = (ROOT / "docs" / "matrix.md").read_text(encoding="utf-8").splitlines()
     rows = [line.split(" | ") for line in lines if line.startswith("| ")]
     named = {row[0].removeprefix("| ").partition(":")[0] for row in rows}
     assert named >= RULES.keys()
-    (head,) = [row for row in rows if row[0] == "| rule"]
-    assert "MemoryStore" in head
+    heads = [row for row in rows if row[0] == "| rule"]
+    assert any("MemoryStore" in head for head in heads)
     assert not [line for line in lines if "✗" in line]
 
 

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from .report import Report
+from .report import Adapter, Report
 from .rules import RULES
 
 _WORDS: Final = {"passed": "passed", "partial": "PARTIAL", "failed": "FAILED", "error": "ERROR"}
@@ -51,8 +51,12 @@ def write(report: Report, path: Path) -> list[Path]:
 
 
 def markdown(report: Report, document: dict[str, Any]) -> str:
-    """Return the header, the matrix rule × adapter, and what is not proven, as Markdown."""
-    adapters = list(report.adapters.values())
+    """Return the header, a matrix rule × adapter for each contract, and what is not proven.
+
+    The text is Markdown. The adapters are sorted by their contract and name, because a run on
+    several workers has another order each time.
+    """
+    adapters = sorted(report.adapters.values(), key=lambda each: (each.contract, each.name))
     lines = [f"# Conformance: {_WORDS[report.verdict]}", ""]
     lines += [_row(["run", ""]), _row(["---", "---"])]
     lines += [_row([name, str(document[name])]) for name in _HEADER]
@@ -63,15 +67,12 @@ def markdown(report: Report, document: dict[str, Any]) -> str:
         told = [f"- {test}: {what}" for test, what in report.errors.items()]
         lines += ["## Crashed worker processes of pytest", "", *told, ""]
     lines += ["## Rules", ""]
-    lines += [_row(["rule", *(adapter.name for adapter in adapters)])]
-    lines += [_row(["---"] * (len(adapters) + 1))]
-    for name, rule in RULES.items():
-        if any(adapter.rule(name) for adapter in adapters):
-            cells = [adapter.cell(name) for adapter in adapters]
-            lines.append(_row([f"{name}: {rule.title}", *cells]))
-    counts = [adapter.counts() for adapter in adapters]
-    lines.append(_row(["passed", *(f"{each['passed']} of {each.total()}" for each in counts)]))
-    lines += ["", *(f"- {adapter.line()}" for adapter in adapters), ""]
+    contracts = sorted({adapter.contract for adapter in adapters})
+    for contract in contracts:
+        if len(contracts) > 1:
+            lines += [f"### {contract}", ""]
+        lines += [*_rules([each for each in adapters if each.contract == contract]), ""]
+    lines += [*(f"- {adapter.line()}" for adapter in adapters), ""]
     lines += ["## Adapters", ""]
     for each in adapters:
         opened = [name for name, is_open in each.features.items() if is_open]
@@ -104,6 +105,19 @@ def markdown(report: Report, document: dict[str, Any]) -> str:
     if report.tallies:
         lines += ["## Random tests", "", *(f"- {line}" for line in report.trials()), ""]
     return "\n".join(lines)
+
+
+def _rules(adapters: list[Adapter]) -> list[str]:
+    """The matrix of the adapters of one contract: the rules that it asks, and the totals."""
+    lines = [_row(["rule", *(adapter.name for adapter in adapters)])]
+    lines.append(_row(["---"] * (len(adapters) + 1)))
+    for name, rule in RULES.items():
+        if any(adapter.rule(name) for adapter in adapters):
+            cells = [adapter.cell(name) for adapter in adapters]
+            lines.append(_row([f"{name}: {rule.title}", *cells]))
+    counts = [adapter.counts() for adapter in adapters]
+    lines.append(_row(["passed", *(f"{each['passed']} of {each.total()}" for each in counts)]))
+    return lines
 
 
 def badge(document: dict[str, Any]) -> str:
