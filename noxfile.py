@@ -51,13 +51,12 @@ ELSEWHERE = (
     "conformance/tests/test_host.py",
     "packages/openai/tests/test_planner_contract.py",
     "packages/otel/tests/test_contract.py",
-    "packages/postgres/tests/test_contract.py",
     "integration/test_conformance_file.py",
     "packages/guard/tests",
 )
 """What may depend on the interpreter: the kernel, the engine, files, the guard, and the contracts
-of the store in Postgres, of one planner and of one observer. The rest talks to the same servers in
-the same words on each."""
+of one planner and of one observer. The rest talks to the same servers, Postgres among them, in the
+same words on each."""
 LEFT_TO_TORTURE = (
     "packages/file/tests/test_contract.py::TestCompactingFileStore"
     "::test_what_racing_hosts_were_told_has_one_order",
@@ -99,6 +98,7 @@ IN_TORTURE = (
     "integration/test_products_helpdesk.py::TestDeskAgent",
     "integration/test_products_helpdesk.py::TestDesk",
     "packages/copilot/tests/test_contract.py",
+    "packages/local/tests/test_planner_contract.py",
     "packages/file/tests/test_contract.py::TestCompactingFileStore",
     "integration/test_sqlite_store.py::TestHostOnSQLite",
     "integration/test_sqlite_store.py::TestHostOnSQLiteAsQuery",

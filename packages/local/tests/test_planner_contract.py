@@ -14,7 +14,8 @@ from agentic_kernel_engine.seams import Tool, tool
 from agentic_kernel_local import Example, LocalPlanner
 from agentic_kernel_local.engine import Engine
 
-pytestmark = pytest.mark.slow
+# The gate asks the real model in test_runtime.py and in the equivalence of the runtimes.
+pytestmark = pytest.mark.torture
 
 
 # Arguments that cannot get long: a small model does not always find an end of its own.

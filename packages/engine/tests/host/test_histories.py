@@ -142,7 +142,7 @@ class Walk:
 
 @pytest.mark.rule("R1")
 async def test_random_histories_lose_nothing_and_do_nothing_twice(crash: Crash) -> None:
-    await play(range(500), lambda seed: Walk(seed).run(crash))
+    await play(range(200), lambda seed: Walk(seed).run(crash))
 
 
 @pytest.mark.torture

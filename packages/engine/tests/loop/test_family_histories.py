@@ -254,7 +254,7 @@ def unjoined(context: Context) -> Iterator[str]:
 
 @pytest.mark.rule("R13")
 async def test_random_families_end_and_do_nothing_twice(crash: Crash) -> None:
-    await play(range(150), lambda seed: Walk(seed, crash).run())
+    await play(range(60), lambda seed: Walk(seed, crash).run())
 
 
 @pytest.mark.torture

@@ -20,6 +20,9 @@ from agentic_kernel_engine.providers import Failures, Redactor, Secrets
 from agentic_kernel_engine.providers.secrets import REDACTED, SHORTEST, Stream
 from integration.counting import lines
 
+# Twelve hundred texts that one regular expression meets on every interpreter.
+pytestmark = pytest.mark.slow
+
 KEY = "sk-Ab3+/x=Q9&z%!_~0123'\"<456789"
 PLAIN = "0123456789abcdef0123456789abcdef"
 KEYS = {"with punctuation": KEY, "hexadecimal": PLAIN, "long": "nvapi-" + "Zx9_" * 40}
