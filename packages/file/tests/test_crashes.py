@@ -123,7 +123,9 @@ class Crashes:
 
 @pytest.mark.parametrize(
     # A fifth meets each of the six ways, because five and six have no common factor.
-    "every", [5, pytest.param(1, marks=pytest.mark.torture)], ids=["a fifth", "all"]
+    "every",
+    [5, pytest.param(1, marks=pytest.mark.torture)],
+    ids=["a fifth", "all"],
 )
 async def test_no_crash_loses_what_was_acknowledged(tmp_path: Path, every: int) -> None:
     crashes = Crashes(tmp_path, RecordingFiles(tmp_path / "state"))
