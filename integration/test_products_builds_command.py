@@ -100,6 +100,7 @@ run = ["echo counted >> log"]
 """
 
 
+@pytest.mark.torture
 def test_a_target_is_made_again_only_if_something_changed(shop: Shop) -> None:
     (shop.root / "in.txt").write_text("a")
     shop.says(COPY)
@@ -138,6 +139,7 @@ def test_outputs_come_from_the_shelf_if_they_were_made_of_the_same_things(shop: 
     assert shop.log() == ["copied"] * 3
 
 
+@pytest.mark.torture
 def test_a_failure_skips_what_needs_it_and_nothing_else(shop: Shop) -> None:
     shop.says(
         '[bad]\nrun = ["echo no luck", "exit 3"]\n[after]\nneeds = ["bad"]\nrun = ["true"]\n'
@@ -159,6 +161,7 @@ def test_a_failure_skips_what_needs_it_and_nothing_else(shop: Shop) -> None:
     assert "failed   bad: line 2 ended with 3" in shop.run("status")[1]
 
 
+@pytest.mark.torture
 def test_as_many_targets_are_made_at_once_as_jobs_say(shop: Shop) -> None:
     """Each of two waits for the other; with one job, none of 10 sees another one."""
     shop.says(
@@ -243,6 +246,7 @@ def test_a_signal_lets_the_line_end_and_the_build_can_go_on(
     assert shop.run("resume") == (0, "nothing is left to go on with\n")
 
 
+@pytest.mark.torture
 def test_a_line_that_outlives_the_grace_is_cut_off_and_named_later(shop: Shop) -> None:
     shop.says(WAITS)
     first = shop.start("build", "--grace", "0")
@@ -269,6 +273,7 @@ def test_two_processes_make_a_target_once(shop: Shop) -> None:
     assert shop.log() == ["one", "two", "three"]
 
 
+@pytest.mark.torture
 def test_a_process_that_waits_takes_over_from_one_that_is_killed(shop: Shop) -> None:
     shop.says(WAITS)
     first = shop.start("build")
@@ -305,6 +310,7 @@ def test_stop_from_another_terminal_ends_the_processes(shop: Shop, alive: bool) 
     assert shop.run("stop", "slow") == (1, "builds: slow is not being made\n")
 
 
+@pytest.mark.torture
 def test_watch_shows_the_output_while_a_target_is_made(shop: Shop) -> None:
     shop.says(WAITS.replace("echo two", "echo loud; echo two"))
     assert shop.run("watch") == (0, "nothing is being made\n")
@@ -321,6 +327,7 @@ def test_watch_shows_the_output_while_a_target_is_made(shop: Shop) -> None:
     assert shop.end(builds)[0] == 0
 
 
+@pytest.mark.torture
 def test_clean_forgets_what_ended_and_keeps_what_has_not(shop: Shop) -> None:
     (shop.root / "in.txt").write_text("a")
     shop.says(COPY + WAITS)

@@ -120,6 +120,7 @@ def test_a_ticket_from_the_first_text_to_an_approved_refund(command: Command) ->
 @pytest.mark.parametrize(
     "sign", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.torture)]
 )
+@pytest.mark.torture
 def test_a_worker_that_is_told_to_stop_leaves_its_ticket_to_the_next_one(
     command: Command, sign: signal.Signals
 ) -> None:
@@ -137,6 +138,7 @@ def test_a_worker_that_is_told_to_stop_leaves_its_ticket_to_the_next_one(
     assert shown.count("  order: ") == 18, "a lookup was repeated or lost"
 
 
+@pytest.mark.torture
 def test_a_worker_takes_over_from_one_that_is_killed(command: Command) -> None:
     first = command.worker("--slots", "1")
     command.run("open", "ann", "compare 7 8 18")

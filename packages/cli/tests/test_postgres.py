@@ -67,6 +67,7 @@ def said(url: str, *words: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.torture
 def test_two_terminals_run_pause_resume_crash_and_recover(terminals: Terminals, url: str) -> None:
     running = terminals.start("run", STORY, "--id", "story", "--max-tokens", "3000")
     running.until(out=SOME)
