@@ -220,7 +220,7 @@ def refuse(
     [
         ("crew:crew", ["--tools", "calculator"], "it has its own model, tools and consent"),
         ("crew:crew", ["--model", "m"], "it has its own model, tools and consent"),
-        ("crew:crew", ["--system", "s"], "do not work with an app"),
+        ("crew:crew", ["--system", "s"], "leave --system out"),
         ("crew:steps", [], "serves leaps, steps; name one with --runtime"),
         ("crew:steps", ["--runtime", "abacus"], "'abacus' is not a runtime"),
     ],

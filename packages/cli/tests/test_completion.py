@@ -45,6 +45,7 @@ SHELLS = [
 ]
 PATIENCE = 30.0
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
+LATER = datetime(2030, 1, 2, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -52,17 +53,15 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a paused Task, an ended one, and some with hostile ids."""
     folder = tmp_path / "state"
 
-    def kept(name: str, *then: Mutation) -> Record:
-        task = Task.new(
-            id=name, summary=f"a\t{name}", instructions="", runtime_kind="local", at=NOW
-        )
+    def kept(name: str, *then: Mutation, at: datetime = NOW) -> Record:
+        task = Task.new(id=name, summary=f"a\t{name}", instructions="", runtime_kind="local", at=at)
         for mutation in (Dispatch(), *then):
-            task = apply(task, mutation, NOW)
+            task = apply(task, mutation, at)
         return Record(task)
 
     async def keeping() -> None:
         store = FileStore(folder)
-        await store.insert(kept("order-7", Pause(notes={"engine/waiting_for": ASKS})))
+        await store.insert(kept("order-7", Pause(notes={"engine/waiting_for": ASKS}), at=LATER))
         await store.insert(kept("old:1", Kill()))
         for name in HOSTILE:
             await store.insert(kept(name))
@@ -135,6 +134,8 @@ def test_files_are_offered_where_a_file_is_meant(given: list[str], kind: str) ->
         (["list", "--after", "o"], {"order-7", "old:1"}),
         (["pause", ""], set()),
         (["approve", "order-7", ""], {"d" * 64}),
+        (["approve", "--last", ""], {"d" * 64}),
+        (["answer", "--last", ""], set()),
     ],
 )
 @pytest.mark.usefixtures("state")

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
+from .naming import LAST
 from .text import label
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ def offered(words: Sequence[str]) -> Offer:
     if hasattr(line.command, "commands"):
         return _fitting(Offer(list(_verbs(line.command, line.part))), line.part)
     wanted = [each for each in line.command.params if each.param_type_name == "argument"]
-    place = len(line.arguments)
+    # With --last there is no ID, so the next argument is the one after it.
+    place = len(line.arguments) + ("last" in line.flags)
     if place < len(wanted) or (wanted and wanted[-1].nargs == -1):
         return _fitting(_values(line, wanted[min(place, len(wanted) - 1)], line.part), line.part)
     return Offer() if line.plain else _fitting(Offer(list(_option_names(line))), line.part)
@@ -211,8 +213,9 @@ def _values(line: Line, parameter: Any, part: str) -> Offer:
     task = _TASKS.get(line.verbs[0]) if len(line.verbs) == 1 else None
     if task is not None and (kind == "ID" and parameter.name != "task_id"):
         return Offer(_asked(line, lambda host: _ids(host, task, part)))
-    if task is not None and kind in ("DIGEST", "D") and line.arguments:
-        return Offer(_asked(line, lambda host: _digests(host, line.arguments[0])))
+    if task is not None and kind in ("DIGEST", "D") and (line.arguments or "last" in line.flags):
+        named = LAST if "last" in line.flags else line.arguments[0]
+        return Offer(_asked(line, lambda host: _digests(host, named)))
     if kind in _FILES:
         return Offer(kind="files")
     return Offer(kind="folders" if kind in _FOLDERS else "words")

@@ -11,14 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentic_kernel import KernelError
+from agentic_kernel import InvalidValue, KernelError
 from agentic_kernel_engine.discovery import OBSERVERS, STORES, Found, Unusable, options_of
 from agentic_kernel_engine.discovery import found as found_in
 from agentic_kernel_engine.faults import said
 
 from .database import Database
 from .finding import Finding, package
-from .kinds import EXTRAS, LOCAL, install, offered
+from .kinds import EXTRAS, LOCAL, check_known, install, offered
 from .local import find_model
 from .place import Folder, Place, holds
 from .upkeep import examined
@@ -38,15 +38,23 @@ _ROOM = 200 * 1024 * 1024
 
 
 async def findings(
-    place: Place, runtime: str, model: str | None, app: Application | None = None
+    place: Place,
+    runtime: str,
+    model: str | None,
+    app: Application | None = None,
+    *,
+    alone: bool = False,
 ) -> list[Finding]:
     """Check everything and return the findings, the most basic first.
+
+    Packages that are not installed, and that the runtime does not need, are one finding together.
 
     Args:
         place: The state.
         runtime: The runtime that must work; the findings about the others are only information.
         model: The file of the local model; None for the default one.
         app: The app of the command, which must work, too.
+        alone: True to leave the other runtimes out.
     """
     found = [
         _python(),
@@ -54,28 +62,41 @@ async def findings(
     ]
     if app is not None:
         found.append(await _app(app, place))
+        if runtime and app.known and not app.serves(runtime):
+            try:
+                check_known(runtime, app.name, app.kinds or ())
+            except InvalidValue as error:
+                found.append(Finding("runtime", False, runtime, error.reason))
     if isinstance(place, Database):
         found += await examined(place)
     else:
         found.append(await _state(place))
         if isinstance(place, Folder):
             found.append(_room(place.path))
-    local = [package("agentic-kernel-local"), package("xllamacpp"), _model(model)]
-    found += [replace(finding, needed=runtime == LOCAL) for finding in local]
-    runtimes = {name: each for name, each in offered().items() if name != LOCAL or each.problem}
-    missing = [kind for kind in EXTRAS if kind not in offered() and kind != LOCAL]
-    checked = await asyncio.gather(*(_entry("runtime", each) for each in runtimes.values()))
-    for name, findings in zip(runtimes, checked, strict=True):
+    there = [kind for kind in offered() if runtime == kind or not alone]
+    lacking = [kind for kind in EXTRAS if kind not in offered()]
+    if runtime == LOCAL or LOCAL in there:
+        local = [package("agentic-kernel-local"), package("xllamacpp"), _model(model)]
+        found += [replace(finding, needed=runtime == LOCAL) for finding in local]
+    others = [name for name in there if name != LOCAL or offered()[name].problem]
+    checked = await asyncio.gather(*(_entry("runtime", offered()[name]) for name in others))
+    for name, findings in zip(others, checked, strict=True):
         found += [replace(each, needed=runtime == name) for each in findings]
-    for kind in missing:
-        lacks = package(f"agentic-kernel-{kind}", install(kind))
-        found.append(replace(lacks, needed=runtime == kind))
+    if runtime in lacking and runtime != LOCAL:
+        found.append(package(f"agentic-kernel-{runtime}", install(runtime)))
     for product in _PRODUCTS:
-        there = package(f"agentic-kernel-{product}", install(product))
-        found.append(replace(there, needed=False))
+        one = package(f"agentic-kernel-{product}")
+        if one.ok:
+            found.append(replace(one, needed=False))
+        else:
+            lacking.append(product)
     for word, group in (("store", STORES), ("observer", OBSERVERS)):
         for each in await asyncio.gather(*(_entry(word, one) for one in _of(group))):
             found += [replace(one, needed=False) for one in each]
+    spared = [name for name in lacking if name != runtime]
+    if spared:
+        advice = f"to add one, put its name for NAME: {install('NAME')}"
+        found.append(Finding("not installed", False, ", ".join(spared), advice, needed=False))
     return list({(each.name, each.detail): each for each in found}.values())
 
 

@@ -133,6 +133,21 @@ class Grant:
     options: Options = ()
     """The options of that runtime."""
 
+    def flags(self) -> list[str]:
+        """The names of the flags that make it, in the order of the help."""
+        box = self.box
+        given = {
+            "--runtime": self.runtime != LOCAL,
+            "--model": self.model is not None,
+            "--option": bool(self.options),
+            "--tools": box is not None and bool(box.names),
+            "--workspace": box is not None and box.workspace is not None,
+            "--yes": box is not None and box.yes,
+            "--mcp": box is not None and box.mcp is not None,
+            "--accept-tools": box is not None and box.accept_tools,
+        }
+        return [name for name, there in given.items() if there]
+
     def covers(self, wish: Wish) -> bool:
         """True if the grant allows the whole wish; ``yes`` is not compared."""
         if wish.runtime not in (LOCAL, self.runtime):
@@ -214,11 +229,12 @@ def check_no_flags(grant: Grant, runner: str) -> None:
     Raises:
         InvalidValue: There is such a flag.
     """
-    if grant != Grant():
+    given = " and ".join(grant.flags())
+    if given:
         raise InvalidValue(
-            "the flags",
-            f"{runner} runs this Task, and it has its own model, tools and consent; leave "
-            "--runtime, --model, --option, --tools, --workspace, --mcp and --yes out",
+            given,
+            f"{runner} runs this Task, and it has its own model, tools and consent; leave {given} "
+            "out",
         )
 
 

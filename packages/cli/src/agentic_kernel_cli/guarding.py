@@ -12,6 +12,7 @@ import typer
 from agentic_kernel import KernelError
 
 from . import rendering
+from .groups import Group
 from .kinds import install
 from .serving import installed
 from .text import label, line
@@ -19,8 +20,12 @@ from .text import label, line
 if TYPE_CHECKING:
     from agentic_kernel_guard.rules.text import Form
 
-guard = typer.Typer(help="Look at the rules and the trace of the guard.", no_args_is_help=True)
-policy = typer.Typer(help="Check, test, explain and compare rule files.", no_args_is_help=True)
+guard = typer.Typer(
+    cls=Group, help="Look at the rules and the trace of the guard.", no_args_is_help=True
+)
+policy = typer.Typer(
+    cls=Group, help="Check, test, explain and compare rule files.", no_args_is_help=True
+)
 guard.add_typer(policy, name="policy")
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Rules, in .yaml, .yml or .toml.")]

@@ -195,12 +195,15 @@ class Invocation:
                 the Task asks for.
 
         Raises:
+            InvalidValue: ``--runtime`` names no runtime of this command.
             NotGranted: The Task asks for more than the flags grant, and no person confirms it.
             CannotStart: The Task's metadata is malformed, or this command does not run its kind.
         """
         from .grants import NotGranted, Wish
+        from .kinds import check_runtime
         from .running import check_served
 
+        check_runtime(grant.runtime)
         check_served(task)
         wish = Wish.of(task)
         if grant.covers(wish) and (named or grant.matches(wish)):

@@ -6,7 +6,7 @@ They are the runtimes and providers that the installed packages offer; see
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -34,9 +34,49 @@ def offered() -> Mapping[str, Found]:
 
 
 def names() -> list[str]:
-    """The values of ``--runtime`` that work here, the default first."""
+    """The values of ``--runtime`` that work here; the default is the first, if it is installed."""
     usable = {name for name, each in offered().items() if not each.problem}
-    return [LOCAL, *sorted(usable - {LOCAL})]
+    return sorted(usable, key=lambda name: (name != LOCAL, name))
+
+
+def check_runtime(given: str, app: str = "", kinds: Collection[str] = ()) -> str:
+    """Return the name of a runtime that this command can use.
+
+    Raises:
+        InvalidValue: The package that offers it cannot be used.
+        As `check_known`.
+    """
+    check_known(given, app, kinds)
+    there = offered().get(given)
+    if there is not None and there.problem:
+        raise InvalidValue("--runtime", f"'{label(given, 60)}' cannot be used: {there.problem}")
+    return given
+
+
+def check_known(given: str, app: str = "", kinds: Collection[str] = ()) -> str:
+    """Return the name of a runtime that a package offers, maybe after an installation.
+
+    Args:
+        app: The name of the person's app; empty if there is none.
+        kinds: The kinds that the app serves.
+
+    Raises:
+        InvalidValue: No package offers it; the message has the nearest name, and all of them.
+    """
+    if given in EXTRAS or given in offered():
+        return given
+    from difflib import get_close_matches
+
+    installed = names()
+    near = get_close_matches(given[:60], [*kinds, *installed], 1)
+    hint = f"did you mean {near[0]}? Use " if near else "use "
+    own = ", ".join(map(label, sorted(kinds)))
+    here = ", ".join(installed) or f"none, so install one first: {install(LOCAL)}"
+    raise InvalidValue(
+        "--runtime",
+        f"'{label(given, 60)}' is not a runtime that is installed here; {hint}"
+        + (f"{own}, which the app {label(app, 80)} serves; or {here}" if own else here),
+    )
 
 
 def runtime_of(kind: str) -> str:

@@ -14,6 +14,7 @@ import typer
 from agentic_kernel import CannotStart
 
 from . import rendering
+from .groups import Group
 from .kinds import install
 from .text import label, line
 
@@ -26,6 +27,7 @@ agentic-kernel new runtime acme-shell --entry shell --summary "Runs shell comman
 agentic-kernel new recopy acme-tables --dry-run"""
 
 new = typer.Typer(
+    cls=Group,
     help="Make a complete package with a runtime, store, provider or observer of your own.",
     epilog=_EXAMPLES,
     no_args_is_help=True,

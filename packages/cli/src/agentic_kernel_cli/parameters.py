@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .kinds import EXTRAS, LOCAL, names, offered
+from .kinds import LOCAL, check_runtime
 from .naming import LAST, MIN_PART
 
 if TYPE_CHECKING:
     from agentic_kernel_engine import EventId
 
+    from .grants import Grant
     from .invocation import Invocation
 
 LARGEST = 2**53 - 1
 """The largest integer that every JSON reader reads exactly."""
 
-TaskId = Annotated[
-    str,
-    typer.Argument(
-        metavar="ID", help=f"A Task's id, or its first or last characters (at least {MIN_PART})."
-    ),
-]
 TaskOrLast = Annotated[
     str | None,
     typer.Argument(
@@ -49,27 +45,24 @@ def wanted(given: str | None, last: bool) -> str:
     return LAST if given is None else given
 
 
+def wanted_with(given: str | None, last: bool, rest: Sequence[str]) -> tuple[str, list[str]]:
+    """The id that a command is about, and the words that follow it.
+
+    With ``--last`` there is no ID, so the parser took the first of these words for one.
+
+    Raises:
+        BadParameter: There is neither an id nor ``--last``.
+    """
+    if last and given is not None:
+        return LAST, [given, *rest]
+    return wanted(given, last), list(rest)
+
+
 def _served(context: typer.Context, given: str) -> str:
     called = context.find_root().obj
     if called is not None and called.app is not None:
         return given  # The app may serve it; `check_runtime` comes later if it does not.
     return check_runtime(given)
-
-
-def check_runtime(given: str) -> str:
-    """Return the name of a runtime of this command.
-
-    Raises:
-        BadParameter: No installed package offers it.
-    """
-    there = offered().get(given)
-    if there is None and given not in EXTRAS:
-        raise typer.BadParameter(
-            f"{given!r} is not a runtime that is installed here; use {', '.join(names())}"
-        )
-    if there is not None and there.problem:
-        raise typer.BadParameter(f"{given!r} cannot be used: {there.problem}")
-    return given
 
 
 def finite(given: float | None) -> float | None:
@@ -181,6 +174,21 @@ def cursor(given: str | None) -> EventId | None:
         return EventId.parse(given)
     except InvalidValue as error:
         raise typer.BadParameter(f"--after {error.reason}") from None
+
+
+def granted_by(context: typer.Context) -> Grant:
+    """Return what the flags of this command line grant to stored Tasks.
+
+    Raises:
+        As `grant_of`.
+    """
+    from .grants import grant_of
+
+    given = context.params
+    return grant_of(
+        given["runtime"], given["model"], given["tools"], given["workspace"],
+        given.get("yes", False), given["mcp"], given["accept_tools"], given["option"],
+    )  # fmt: skip
 
 
 def invocation(context: typer.Context) -> Invocation:

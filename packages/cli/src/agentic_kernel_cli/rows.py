@@ -23,6 +23,11 @@ WIDE: Final = 120
 """The columns of a terminal from which on the facts of a Task stand in columns."""
 COLUMNS: Final = ("ID", "STATUS", "CREATED", "RUNTIME", "COST", "SUMMARY")
 """The columns of a wide terminal; an empty one is left out."""
+PIPED: Final = (
+    "id", "status", "runtime", "moment", "summary", "what it waits for", "parent", "tokens", "cost",
+)  # fmt: skip
+"""The values of a line in a pipe. Every line has all of them, so that ``cut -f`` counts right; one
+that is not known is empty."""
 _LONGEST: Final = 200
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 

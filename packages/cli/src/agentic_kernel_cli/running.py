@@ -243,7 +243,7 @@ def check_served(task: Task) -> None:
     """
     if not serves(task.runtime_kind):
         raise LeftAlone(
-            f"{taker(task.runtime_kind)}; this command runs only {', '.join(map(repr, names()))}",
+            f"{taker(task.runtime_kind)}; this command runs only {', '.join(names()) or 'none'}",
             task.id,
         )
 

@@ -135,7 +135,9 @@ def check(task: Task, wanted: str) -> None:
     """
     if kind(task) == wanted:
         return
-    if task.status is not TaskStatus.PAUSED:
+    if task.status.terminal:
+        instead = f"it has ended ({task.status.value})"
+    elif task.status is not TaskStatus.PAUSED:
         instead = f"it is {task.status.value}"
     elif (other := kind(task)) is not None:
         instead = f"it waits for {_NEEDS.get(other, other)}"

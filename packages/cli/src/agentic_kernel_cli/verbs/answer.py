@@ -12,21 +12,30 @@ from ..parameters import (
     AcceptTools,
     By,
     Granted,
+    Last,
     Mcp,
     Model,
     Option,
-    TaskId,
+    TaskOrLast,
     Tools,
     Workspace,
     Yes,
+    granted_by,
     invocation,
+    wanted_with,
 )
 
 
 def answer(
     context: typer.Context,
-    given: TaskId,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer; - reads it from stdin.")],
+    given: TaskOrLast = None,
+    text: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TEXT", help="The answer; - reads it from stdin.", show_default=False
+        ),
+    ] = None,
+    last: Last = False,
     digest: Annotated[
         str | None,
         typer.Option(
@@ -48,20 +57,19 @@ def answer(
 
     from .. import waiting
     from ..deciding import decide, found, recorded_name
-    from ..grants import grant_of
 
-    called, grant = (
-        invocation(context),
-        grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools, option),
-    )
-    record = found(called, given)
+    called, grant = invocation(context), granted_by(context)
+    task, words = wanted_with(given, last, [] if text is None else [text])
+    if len(words) != 1:
+        raise typer.BadParameter("give an ID, or --last for the newest Task; and one TEXT")
+    record = found(called, task)
     waiting.check(record.task, "question")
     asked = waiting.question_digest(record.task)
     if digest is not None and digest != asked:
         raise waiting.NotAwaited(
             record.task.id, "asks another question than the one with this digest; read it with show"
         )
-    said = sys.stdin.read() if text == "-" else text
+    said = sys.stdin.read() if words == ["-"] else words[0]
     decision = {"type": vocabulary.ANSWER, "text": said, "by": recorded_name(by)}
     if asked:
         decision["digest"] = asked

@@ -13,20 +13,24 @@ from ..parameters import (
     Digest,
     Digests,
     Granted,
+    Last,
     Mcp,
     Model,
     Option,
-    TaskId,
+    TaskOrLast,
     Tools,
     Workspace,
+    granted_by,
     invocation,
+    wanted_with,
 )
 
 
 def approve(
     context: typer.Context,
-    given: TaskId,
+    given: TaskOrLast = None,
     digests: Digests = None,
+    last: Last = False,
     digest: Digest = None,
     by: By = None,
     why: Annotated[str, typer.Option(metavar="TEXT", help="Why you approve it.")] = "",
@@ -40,12 +44,9 @@ def approve(
 ) -> int:
     """Approve what a paused Task asks for, and let it go on."""
     from ..deciding import approvals, decide, seen
-    from ..grants import grant_of
 
-    called, grant = (
-        invocation(context),
-        grant_of(runtime, model, tools, workspace, False, mcp, accept_tools, option),
-    )
-    record, wanted = seen(called, "approve", given, [*(digests or ()), *(digest or ())])
+    called, grant = invocation(context), granted_by(context)
+    task, named = wanted_with(given, last, [*(digests or ()), *(digest or ())])
+    record, wanted = seen(called, "approve", task, named)
     decisions = approvals(wanted, True, by, why)
     return 1 if not wanted else decide(called, record, decisions, "approved", grant)

@@ -13,23 +13,28 @@ from ..parameters import (
     Digest,
     Digests,
     Granted,
+    Last,
     Mcp,
     Model,
     Option,
-    TaskId,
+    TaskOrLast,
     Tools,
     Workspace,
+    granted_by,
     invocation,
+    wanted_with,
 )
 
 
 def deny(
     context: typer.Context,
-    given: TaskId,
+    given: TaskOrLast = None,
+    *,
     reason: Annotated[
         str, typer.Option(metavar="TEXT", help="Why you refuse it; the Task gets this text.")
     ],
     digests: Digests = None,
+    last: Last = False,
     digest: Digest = None,
     by: By = None,
     runtime: Granted = LOCAL,
@@ -42,12 +47,9 @@ def deny(
 ) -> int:
     """Refuse what a paused Task asks for, and let it go on without it."""
     from ..deciding import approvals, decide, seen
-    from ..grants import grant_of
 
-    called, grant = (
-        invocation(context),
-        grant_of(runtime, model, tools, workspace, False, mcp, accept_tools, option),
-    )
-    record, refused = seen(called, "deny", given, [*(digests or ()), *(digest or ())])
+    called, grant = invocation(context), granted_by(context)
+    task, named = wanted_with(given, last, [*(digests or ()), *(digest or ())])
+    record, refused = seen(called, "deny", task, named)
     decisions = approvals(refused, False, by, reason)
     return 1 if not refused else decide(called, record, decisions, "denied", grant)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
-from ..kinds import LOCAL
-from ..parameters import Model, Runtime, invocation
+from ..kinds import LOCAL, check_known
+from ..parameters import Model, invocation
 
 
 def doctor(
     context: typer.Context,
-    runtime: Runtime = None,
+    runtime: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Of the runtimes, check only this one; without it, every one."
+        ),
+    ] = None,
     model: Model = None,
 ) -> int:
     """Check that this machine can run Tasks, and say how to repair what fails."""
@@ -20,11 +27,13 @@ def doctor(
     from .. import rendering
     from ..doctor import findings
 
-    called = invocation(context)
+    called, alone = invocation(context), runtime is not None
     if runtime is None:
         model = called.settings.model if model is None else model
         runtime = called.settings.runtime or ("" if called.app else LOCAL)
-    found = asyncio.run(findings(called.place, runtime, model, called.app))
+    elif called.app is None:
+        check_known(runtime)
+    found = asyncio.run(findings(called.place, runtime, model, called.app, alone=alone))
     for finding in found:
         if called.as_json:
             rendering.json_line("finding", asdict(finding))

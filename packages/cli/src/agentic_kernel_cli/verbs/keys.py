@@ -7,9 +7,12 @@ from typing import Annotated
 
 import typer
 
+from ..groups import Group
 from ..text import label
 
-keys = typer.Typer(help="Make, list and revoke the API keys of a server.", no_args_is_help=True)
+keys = typer.Typer(
+    cls=Group, help="Make, list and revoke the API keys of a server.", no_args_is_help=True
+)
 KeyPath = Annotated[
     Path, typer.Option("--keys", metavar="FILE", help="The key file of the server.")
 ]

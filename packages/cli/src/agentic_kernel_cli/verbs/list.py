@@ -49,6 +49,9 @@ def list_tasks(
 ) -> int:
     """List Tasks, newest first.
 
+    In a pipe each Task is one line of nine values between tabs: id, status, runtime, moment,
+    summary, what it waits for, parent, tokens, cost. One that is not known is empty.
+
     Examples:  list --status paused  ·  list --since 12h --text invoice
     """
     from agentic_kernel import TaskStatus

@@ -16,6 +16,7 @@ from ..parameters import (
     Tools,
     Workspace,
     Yes,
+    granted_by,
     invocation,
 )
 from ..text import label, line
@@ -48,13 +49,10 @@ def recover(
 
     from .. import control
     from ..codes import LEFT
-    from ..grants import check_no_flags, grant_of
+    from ..grants import check_no_flags
     from ..user import check_mine
 
-    called, grant = (
-        invocation(context),
-        grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools, option),
-    )
+    called, grant = invocation(context), granted_by(context)
     lease = called.place.lease
 
     async def finding(host: Host) -> list[Record]:

@@ -16,6 +16,7 @@ from ..parameters import (
     Tools,
     Workspace,
     Yes,
+    granted_by,
     invocation,
     wanted,
 )
@@ -37,13 +38,10 @@ def rerun(
     """Run the work of a Task again, as a new Task that names the old one."""
     from agentic_kernel_engine import rerun as again
 
-    from ..grants import check_no_flags, grant_of
+    from ..grants import check_no_flags
     from ..place import find_task
 
-    called, grant = (
-        invocation(context),
-        grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools, option),
-    )
+    called, grant = invocation(context), granted_by(context)
     record = called.controlled(lambda host: find_task(host, wanted(given, last)))
     task = again(record.task, "cli")
     if called.app is not None and called.app_serves(task.runtime_kind):

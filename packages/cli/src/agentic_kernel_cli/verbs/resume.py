@@ -18,6 +18,7 @@ from ..parameters import (
     Tools,
     Workspace,
     Yes,
+    granted_by,
     invocation,
     wanted,
 )
@@ -45,13 +46,10 @@ def resume(
     from agentic_kernel import IllegalTransition, TaskStatus
 
     from .. import control
-    from ..grants import check_no_flags, grant_of
+    from ..grants import check_no_flags
     from ..place import find_task
 
-    called, grant = (
-        invocation(context),
-        grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools, option),
-    )
+    called, grant = invocation(context), granted_by(context)
     record = called.controlled(lambda host: find_task(host, wanted(given, last)))
     if record.task.status is not TaskStatus.PAUSED:
         raise IllegalTransition(record.task.id, record.task.status, "resume")

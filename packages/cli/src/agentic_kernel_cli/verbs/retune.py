@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..parameters import LARGEST, By, TaskId, finite, invocation
+from ..parameters import LARGEST, By, Last, TaskOrLast, finite, invocation, wanted
 
 if TYPE_CHECKING:
     from agentic_kernel import Task
@@ -18,7 +18,8 @@ _Number = Annotated[float | None, typer.Option(min=0, metavar="N", callback=fini
 
 def retune(
     context: typer.Context,
-    given: TaskId,
+    given: TaskOrLast = None,
+    last: Last = False,
     by: By = None,
     max_iterations: _Whole = None,
     max_tool_calls: _Whole = None,
@@ -51,7 +52,7 @@ def retune(
         raise typer.BadParameter("name at least one limit, for example --max-iterations 20")
 
     async def retuning(host: Host) -> Task:
-        task = (await find_task(host, given)).task
+        task = (await find_task(host, wanted(given, last))).task
         await host.retune(task.id, limits, by=recorded_name(by))
         return await host.get(task.id)
 

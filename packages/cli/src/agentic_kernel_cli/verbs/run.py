@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..kinds import LOCAL, LOCAL_TOOLS, check_limits, check_taken
+from ..kinds import LOCAL, LOCAL_TOOLS, check_limits, check_runtime, check_taken
 from ..parameters import (
     LARGEST,
     AcceptTools,
@@ -19,7 +19,6 @@ from ..parameters import (
     Tools,
     Workspace,
     Yes,
-    check_runtime,
     invocation,
 )
 from ..text import label
@@ -76,8 +75,10 @@ def run(
             grant_of(None, model, tools, workspace, yes, mcp, accept_tools, option),
             str(called.app),
         )
-        if api is not None or system is not None or max_tokens is not None:
-            raise typer.BadParameter("--api, --system and --max-tokens do not work with an app")
+        given = {"--api": api, "--system": system, "--max-tokens": max_tokens}
+        wrong = " and ".join(name for name, value in given.items() if value is not None)
+        if wrong:
+            raise typer.BadParameter(f"{wrong}: {called.app} has its own; leave {wrong} out")
         own = Task.new(
             summary=summary, instructions=told, runtime_kind=app_kind, id=task_id,
             metadata=_before(called, session),
@@ -87,7 +88,10 @@ def run(
     if runtime is None:
         model = settings.model if model is None else model
         runtime = settings.runtime or LOCAL
-    check_runtime(runtime)
+    if called.app is None:
+        check_runtime(runtime)
+    else:
+        check_runtime(runtime, called.app.name, called.app.kinds or ())
     if runtime == LOCAL and api is not None:
         raise typer.BadParameter("--api works only with --runtime openai; remove it")
     grant = grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools, option)
@@ -130,8 +134,13 @@ def _app_kind(called: Invocation, runtime: str | None) -> str | None:
     called.app_serves("")
     if app.kinds is not None and len(app.kinds) == 1:
         return next(iter(app.kinds))
-    have = "every kind" if app.kinds is None else ", ".join(map(label, sorted(app.kinds)))
-    raise typer.BadParameter(f"the app {label(app.name)} serves {have}; name one with --runtime")
+    if app.kinds is None:
+        raise typer.BadParameter(
+            f"{app} serves every kind; name one with --runtime KIND, or give its Host its kinds, "
+            "e.g. Host(..., runtime_kinds=['count'])"
+        )
+    have = ", ".join(map(label, sorted(app.kinds)))
+    raise typer.BadParameter(f"{app} serves {have}; name one with --runtime")
 
 
 def _before(called: Invocation, session: str | None) -> Mapping[str, Any]:

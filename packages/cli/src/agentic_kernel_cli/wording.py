@@ -1,0 +1,52 @@
+"""Wording: errors of the packages below in the words of the command, with a remedy that it has."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from agentic_kernel import IllegalTransition, InvalidValue, KernelError, TaskExists, TaskNotFound
+from agentic_kernel_engine import Conflict
+
+from .text import command_line, label
+
+_LONGEST: Final = 80
+"""The most characters of an id that are shown."""
+_OPTIONS: Final = {"Task.id": "--id", "Task.summary": "--summary", "Task.instructions": "TEXT"}
+"""The words of the command line for the fields of a new Task."""
+
+
+def worded(error: KernelError) -> str | None:
+    """The message for the person at the terminal; None if that of the error fits."""
+    if isinstance(error, IllegalTransition):
+        return _not_now(error)
+    if isinstance(error, TaskNotFound):
+        return (
+            f"no task {label(error.task_id, _LONGEST)} is stored here; see the ids with list, or "
+            "name another place with --state"
+        )
+    if isinstance(error, TaskExists):
+        return (
+            f"task {label(error.task_id, _LONGEST)} is already stored; give another --id, or leave "
+            "it out"
+        )
+    if isinstance(error, Conflict):
+        return (
+            f"task {label(error.task_id, _LONGEST)} changed in the same moment; look at it with "
+            "show, and try again"
+        )
+    if isinstance(error, InvalidValue) and error.path in _OPTIONS:
+        return f"{_OPTIONS[error.path]}: {error.reason}"
+    return None
+
+
+def _not_now(error: IllegalTransition) -> str:
+    task = f"task {label(error.task_id, _LONGEST)}"
+    if error.status in ("success", "failure", "cancelled"):
+        again = command_line(["run", "--session", error.task_id, "TEXT"])
+        return (
+            f"{task} has ended ({error.status!s}) and stays as it is; run a new Task, or go on "
+            f"with this conversation: {again}"
+        )
+    if error.status == "running":
+        return f"{task} is running already; look at it with watch, or pause it first"
+    return f"{task} is {error.status!s}; resume it first"

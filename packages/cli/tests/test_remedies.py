@@ -1,0 +1,301 @@
+"""Errors name the remedy in the words of the command; the doctor tells what was asked.
+
+A test chooses among the packages that are really installed, by a folder with links to them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentic_kernel import Complete, Dispatch, Mutation, Pause, Task, apply
+from agentic_kernel_cli.app import _run, parted
+from agentic_kernel_cli.kinds import offered as found_runtimes
+from agentic_kernel_cli.naming import STATE_VARIABLE
+from agentic_kernel_engine import Record
+from agentic_kernel_file import FileStore
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+ALWAYS = ("cli", "core", "engine", "file")
+ASKS = {
+    "kind": "approval",
+    "requests": [
+        {"digest": letter * 64, "action": {"type": "stop", "letter": letter}} for letter in "de"
+    ],
+}
+APP = """
+from agentic_kernel_engine import Host
+
+class Count:
+    async def execute(self, job):
+        return 7
+
+def shop(store):
+    return Host(Count(), store, runtime_kinds=["acme"], claims=False)
+
+def every(store):
+    return Host(Count(), store, claims=False)
+"""
+Told = Callable[..., str]
+Installed = Callable[..., Path]
+
+
+@pytest.fixture
+def told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Told:
+    """Runs a command in this process; returns the one line of its error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "my_shop", raising=False)
+    (tmp_path / "my_shop.py").write_text(APP)
+
+    def telling(*words: str, code: int = 2) -> str:
+        ended = _run(*parted(words))
+        out, err = capfd.readouterr()
+        assert (ended, out) == (code, ""), (out, err)
+        assert err.count("\n") == 1
+        assert err.rstrip("\n").isprintable()
+        return err.removeprefix("agentic-kernel: ").rstrip("\n")
+
+    return telling
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installed]:
+    """Lets the command find these distributions of ours, and no others."""
+
+    def choosing(*names: str) -> Path:
+        site, every = tmp_path / "site", Path(sysconfig.get_path("purelib"))
+        site.mkdir()
+        ours = tuple(f"agentic_kernel_{name}-" for name in (*ALWAYS, *names))
+        for each in every.iterdir():
+            if each.name.startswith(ours) or not each.name.startswith("agentic_kernel_"):
+                (site / each.name).symlink_to(each)
+        kept = [each for each in sys.path if Path(each) != every]
+        monkeypatch.setattr(sys, "path", [str(site), *kept])
+        found_runtimes.cache_clear()
+        return site
+
+    yield choosing
+    found_runtimes.cache_clear()
+
+
+def offers(site: Path, package: str, name: str) -> None:
+    """Install a package that offers this runtime."""
+    folder = site / f"{package}-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text(f"[agentic_kernel.runtimes]\n{name} = {package}:ENTRY")
+
+
+def keep(folder: Path, name: str, *then: Mutation) -> None:
+    """Store a Task."""
+    task = Task.new(id=name, summary="", instructions="do it", runtime_kind="acme", at=NOW)
+    for mutation in (Dispatch(), *then):
+        task = apply(task, mutation, NOW)
+
+    async def keeping() -> None:
+        store = FileStore(folder / "state")
+        await store.insert(Record(task))
+        store.close()
+
+    asyncio.run(keeping())
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (("new", "thing", "foo"), "; use runtime, store, provider, observer, recopy"),
+        (("new", "stor", "foo"), "; did you mean store? Use runtime, store"),
+        (("new", "\x1b[2J"), "; use runtime, store"),
+        (("keys", "frob"), "; use make, list, revoke"),
+        (("guard", "policy", "chekc"), "; did you mean check? Use "),
+    ],
+)
+def test_a_wrong_command_below_a_verb_is_told_the_right_ones(
+    told: Told, words: tuple[str, ...], remedy: str
+) -> None:
+    assert remedy in told(*words)
+
+
+def test_a_runtime_that_is_none_is_told_the_nearest_and_those_that_are_installed(
+    told: Told, installed: Installed
+) -> None:
+    site = installed("openai", "claude")
+    assert told("run", "--runtime", "opnai", "x") == (
+        "--runtime: 'opnai' is not a runtime that is installed here; did you mean openai? Use "
+        "claude, openai"
+    )
+    assert told("resume", "--runtime", "q" * 100_000, "x").endswith("; use claude, openai")
+    for each in site.iterdir():
+        if "openai" in each.name or "claude" in each.name:
+            each.unlink()
+    found_runtimes.cache_clear()
+    assert "use none, so install one first: pip install " in told("run", "--runtime", "acme", "x")
+
+
+def test_the_kinds_of_the_app_are_named_with_the_runtimes(told: Told) -> None:
+    app = ("--app", "my_shop:shop")
+    refused = told(*app, "run", "--runtime", "acm", "x")
+    assert "; did you mean acme? Use acme, which the app my_shop:shop serves; or " in refused
+    assert ", openai" in refused
+    keep(Path(), "it", Pause())
+    assert "'acm' is not a runtime" in told("resume", "it", "--runtime", "acm")
+
+
+def test_an_app_of_every_kind_is_told_the_lasting_remedy(told: Told) -> None:
+    refused = told("--app", "my_shop:every", "run", "x")
+    assert "give its Host its kinds, e.g. Host(..., runtime_kinds=['count'])" in refused
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        (("--model", "m"), "--model"),
+        (("--model", "m", "--tools", "calculator"), "--model and --tools"),
+        (("--system", "s", "--max-tokens", "3"), "--system and --max-tokens"),
+    ],
+)
+def test_a_flag_that_does_not_work_with_an_app_is_named(
+    told: Told, words: tuple[str, ...], given: str
+) -> None:
+    refused = told("--app", "my_shop:shop", "run", *words, "x")
+    assert refused.startswith(f"{given}: the app my_shop:shop ")
+    assert f"leave {given} out" in refused
+
+
+# The words of the command
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("resume", "it"),
+        ("resume", "--last"),
+        ("retune", "it", "--max-cost", "1"),
+        ("retune", "--last", "--max-cost", "1"),
+    ],
+)
+def test_a_task_that_ended_is_told_what_can_follow_it(told: Told, words: tuple[str, ...]) -> None:
+    keep(Path(), "it", Complete("done"))
+    assert told(*words, code=1) == (
+        "task it has ended (success) and stays as it is; run a new Task, or go on with this "
+        "conversation: run --session it TEXT"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("resume", "runs"), 1, "task runs is running already; look at it with watch"),
+        (("show", "nobody"), 1, "no task nobody is stored here; see the ids with list, or name "),
+        (("--app", "my_shop:shop", "run", "--id", "runs", "x"), 1, "give another --id, or leave"),
+        (("run", "--id", "", "x"), 2, "--id: must not be empty"),
+        (("approve", "over"), 1, "does not wait for an approval: it has ended (success)"),
+        (("show",), 2, "give an ID, or --last for the newest Task (see agentic-kernel show --"),
+    ],
+)
+def test_errors_are_in_the_words_of_the_command(
+    told: Told, words: tuple[str, ...], code: int, message: str
+) -> None:
+    keep(Path(), "runs")
+    keep(Path(), "over", Complete("done"))
+    refused = told(*words, code=code)
+    assert message in refused
+    for word in ("Invalid value", "mutation", "dispatch", "which store is open", "Task.id"):
+        assert word not in refused
+
+
+# --last
+
+
+@pytest.mark.parametrize(
+    ("words", "rest"), [(("approve",), "approved"), (("deny", "--reason", "no"), "denied")]
+)
+def test_approve_and_deny_take_the_newest_task_and_digests(
+    told: Told, capfd: pytest.CaptureFixture[str], words: tuple[str, ...], rest: str
+) -> None:
+    keep(Path(), "it", Pause(notes={"engine/waiting_for": ASKS}))
+    assert _run([], [*words, "--last", "dddddddd", "eeeeeeee"]) == 0
+    out = capfd.readouterr().out
+    assert out == f"it: {rest}; it goes on in a Host that serves acme; start one if none runs\n"
+
+
+def test_approve_without_a_digest_proposes_the_command_for_the_newest_task(
+    told: Told, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    keep(Path(), "it", Pause(notes={"engine/waiting_for": ASKS}))
+    assert _run([], ["approve", "--last"]) == 2
+    assert f" approve it {'d' * 64} {'e' * 64}" in capfd.readouterr().err
+
+
+def test_answer_takes_the_newest_task_and_one_text(
+    told: Told, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asks = {"kind": "question", "question": "Which?"}
+    keep(Path(), "it", Pause(notes={"engine/waiting_for": asks}))
+    for words in (("--last",), ("it",), ("--last", "it", "text"), ()):
+        assert told("answer", *words).startswith("give an ID, or --last")
+    assert _run([], ["answer", "--last", "The second."]) == 0
+    assert capfd.readouterr().out.startswith("it: answered; ")
+
+
+# The doctor
+
+
+def rows(told_lines: str) -> dict[str, dict[str, Any]]:
+    return {each["name"]: each for each in map(json.loads, told_lines.splitlines())}
+
+
+def test_the_doctor_tells_what_was_asked_and_the_rest_in_one_line(
+    told: Told, installed: Installed, capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    site = installed("openai", "otel")
+    assert _run(*parted(["--json", "doctor"])) == 1
+    found = rows(capfd.readouterr().out)
+    assert not found["agentic-kernel-local"]["ok"]
+    assert found["agentic-kernel-openai"]["ok"]
+    assert found["agentic-kernel-otel"]["ok"]
+    missing = found["not installed"]
+    assert missing["detail"] == "claude, copilot, gemini, ollama, guard, server"
+    assert "put its name for NAME: pip install " in missing["advice"]
+    assert not missing["needed"]
+    assert not {"agentic-kernel-claude", "agentic-kernel-guard"} & set(found)
+    _run(*parted(["--json", "doctor", "--runtime", "openai"]))
+    found = rows(capfd.readouterr().out)
+    own = {"agentic-kernel-openai", "openai key", "openai server", "openai models"}
+    base = {"python", *(f"agentic-kernel-{name}" for name in ALWAYS), "state", "disk"}
+    base |= {"agentic-kernel-otel", "otel SDK", "not installed"}
+    assert set(found) == base | own
+    assert _run(*parted(["--json", "doctor", "--runtime", "claude"])) == 1
+    assert set(rows(capfd.readouterr().out)) == {*base, "agentic-kernel-claude"}
+    assert "did you mean openai?" in told("doctor", "--runtime", "opena")
+    assert _run(*parted(["--json", "--app", "my_shop:shop", "doctor", "--runtime", "acme"])) == 0
+    assert set(rows(capfd.readouterr().out)) == {*base, "app"}
+    assert _run(*parted(["--json", "--app", "my_shop:shop", "doctor", "--runtime", "acm"])) == 1
+    assert "did you mean acme?" in rows(capfd.readouterr().out)["runtime"]["advice"]
+    offers(site, "one", "acme")
+    offers(site, "two", "acme")
+    found_runtimes.cache_clear()
+    both = "one 1.0 and two 1.0 both offer 'acme'; uninstall all but one"
+    assert _run(*parted(["--json", "doctor", "--runtime", "acme"])) == 1
+    row = rows(capfd.readouterr().out)["runtime acme"]
+    assert (row["ok"], row["needed"], row["advice"]) == (False, True, both)
+    assert told("run", "--runtime", "acme", "x") == f"--runtime: 'acme' cannot be used: {both}"
