@@ -16,6 +16,7 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "conformance.md": ("contract", "adapter"),
     "crashes.md": ("crash",),
     "engine.md": ("host", "resume", "pause", "cancel", "kill", "streaming", "checkpoint"),
+    "fastapi.md": ("fastapi", "web", "sse", "http", "uvicorn", "starlette", "streaming"),
     "first-program.md": ("example", "pydantic", "structured output", "typed", "streaming"),
     "getting-started.md": ("quickstart", "install", "tutorial", "start", "resume", "example"),
     "glossary.md": ("glossary", "terms"),
