@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from .codes import READER_GONE
+from .conversion import spare
 from .naming import STATE_VARIABLE
 from .text import label
 
@@ -65,6 +66,7 @@ class Verbs(UserDict[str, Any]):
                 one.command(verb)(found)
                 found = one
             self.data[verb] = get_command(found)
+            spare(self.data[verb])
         return self.data[verb]
 
 
@@ -73,6 +75,7 @@ class Commands(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
+        spare(self)
         self.commands = Verbs()
 
     def list_commands(self, ctx: Any) -> list[str]:
