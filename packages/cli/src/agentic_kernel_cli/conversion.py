@@ -61,8 +61,10 @@ def spare(command: Any) -> None:
     def spared(context: Any) -> list[Any]:
         found: list[Any] = parameters(context)
         for each in found:
-            plain = each.__dict__.get("get_runtime_param") or Plain(each).itself
-            each.get_runtime_param = plain
+            # Typer makes the option --help anew for its first use. A version of Typer without this
+            # function converts as it likes: the command then starts later.
+            if hasattr(each, "get_runtime_param") and "get_runtime_param" not in vars(each):
+                each.get_runtime_param = Plain(each).itself
         return found
 
     command.get_params = spared
