@@ -11,7 +11,6 @@ from agentic_kernel_engine.providers import (
     AnswerOptions,
     check_once,
     conversation,
-    is_strict,
     present,
 )
 
@@ -22,6 +21,7 @@ from .counting import counted_chat
 from .options import ChatOptions
 from .planner import OpenAIAPIPlanner, PlannerOptions
 from .schema import answer_form
+from .strict import strict_tools
 
 
 class OpenAIChatPlanner(OpenAIAPIPlanner):
@@ -80,14 +80,5 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
             most = given.pop("max_completion_tokens", None)
             given.update({} if most is None else {"max_tokens": most})
         elif "tools" in given:
-            # Some other servers refuse the mode. The user's own tools stay as they are.
-            tools = given["tools"]
-            given["tools"] = [each if each in self._tools else _strict(each) for each in tools]
+            given["tools"] = strict_tools(given["tools"], self._tools)  # Others may refuse it.
         return client.chat.completions.create(**given)
-
-
-def _strict(tool: dict[str, Any]) -> dict[str, Any]:
-    """Return a function with the strict mode, if its schema allows it."""
-    function = tool["function"]
-    strict = is_strict(function["parameters"])
-    return {**tool, "function": {**function, "strict": True}} if strict else tool

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from agentic_kernel_engine.providers import Document, Heard, Image, Message, Result, Said
+from agentic_kernel_engine.providers import Heard, Image, Message, Result, Said
+
+from .documents import chat_file
 
 
 def messages_of(told: str, messages: Iterable[Message]) -> list[dict[str, Any]]:
@@ -20,7 +22,7 @@ def messages_of(told: str, messages: Iterable[Message]) -> list[dict[str, Any]]:
     shown: list[Any] = []
     for message in messages:
         if isinstance(message, Heard):
-            before = [*shown, *map(_file, message.documents)]
+            before = [*shown, *map(chat_file, message.documents)]
             parts = [*before, *_parts(message.text, message.images)] if before else None
             content = parts or _content(message.text, message.images)
             chat.append({"role": "user", "content": content})
@@ -53,10 +55,6 @@ def _said(said: Said) -> dict[str, Any]:
 def call_form(id: str, name: str, arguments: str) -> dict[str, Any]:
     """Return a call in the form of the API."""
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def _file(document: Document) -> dict[str, Any]:
-    return {"type": "file", "file": {"filename": document.name, "file_data": document.address}}
 
 
 def _shown(result: Result) -> list[Any]:

@@ -11,7 +11,6 @@ from agentic_kernel_engine.providers import (
     AnswerOptions,
     check_once,
     conversation,
-    is_strict,
     present,
 )
 
@@ -22,6 +21,7 @@ from .planner import OpenAIAPIPlanner, PlannerOptions
 from .responses_input import items_of
 from .responses_stream import ResponsesReader
 from .schema import answer_form
+from .strict import strict_field
 
 _REASONING: Final = re.compile(r"(?!.*-chat-latest)(?:gpt-(?:[5-9]|\d\d)|o\d|codex-|gpt-oss).*")
 """Models that reason. Other models refuse a request for encrypted reasoning, and so do servers that
@@ -80,9 +80,7 @@ class OpenAIPlanner(OpenAIAPIPlanner):
         )
 
     def _function(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        # The API's default is strict, which would change a schema that is not.
-        strict = {"strict": is_strict(fields["parameters"])} if "parameters" in fields else {}
-        return {"type": "function", **fields, **strict}
+        return {"type": "function", **fields, **strict_field(fields)}
 
     def _reader(self) -> ResponsesReader:
         return ResponsesReader(self._store)

@@ -7,6 +7,7 @@ from typing import Any
 
 from agentic_kernel_engine.providers import Document, Heard, Image, Message, Said
 
+from .documents import response_file
 from .hosting import WISH, approval
 
 
@@ -54,14 +55,8 @@ def _said(said: Said) -> list[Any]:
 
 
 def _content(text: str, images: Iterable[Image], documents: Iterable[Document] = ()) -> Any:
-    files = [_file(document) for document in documents]
+    files = [response_file(document) for document in documents]
     shown = [
         {"type": "input_image", "image_url": image.address, "detail": "auto"} for image in images
     ]
     return [*files, {"type": "input_text", "text": text}, *shown] if files or shown else text
-
-
-def _file(document: Document) -> dict[str, Any]:
-    if document.url:
-        return {"type": "input_file", "file_url": document.url}
-    return {"type": "input_file", "filename": document.name, "file_data": document.address}
