@@ -11,13 +11,13 @@ from anthropic.types import WebSearchTool20260318Param as WebSearch
 
 from agentic_kernel import InvalidValue, Task
 from agentic_kernel_claude import ClaudePlanner
-from agentic_kernel_claude.hosting import HOSTING, cited
+from agentic_kernel_claude.hosting import HOSTING, cite
 from agentic_kernel_claude.options import MessagesOptions
 from agentic_kernel_conformance.planner_answers import ask
 from agentic_kernel_conformance.planner_contexts import QUESTION, context, tools
 from agentic_kernel_engine.loop import Plan, PlannerError, Remaining, ToolCall, Turn
 from agentic_kernel_engine.plans.observation import Observation
-from agentic_kernel_engine.providers import DOCUMENTS, AnswerOptions, functions
+from agentic_kernel_engine.providers import DOCUMENTS, AnswerOptions, Citations, functions
 
 CLOSED = {
     "type": "object",
@@ -176,7 +176,9 @@ def test_the_sources_of_an_answer() -> None:
         {"type": "text", "text": "So", "citations": [page, file]},
         {"type": "text", "text": "!", "citations": None},
     ]
-    assert cited(blocks).further["citations"] == [
+    found = Citations()
+    cite(found, blocks)
+    assert found.further["citations"] == [
         {"url": "https://a.example", "title": "A", "text": "It is so."},
         {"title": "bill.pdf", "text": "42"},
     ]

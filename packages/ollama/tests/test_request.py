@@ -214,7 +214,7 @@ class TestImages:
             {"role": "tool", "tool_name": "look", "content": '["seen"]'},
             {
                 "role": "user",
-                "content": "Images from look (not here: https://example.org/a.png)",
+                "content": "What look (call_0_0) returned: (not here: https://example.org/a.png)",
                 "images": [PNG],
             },
         ]

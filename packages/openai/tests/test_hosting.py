@@ -9,7 +9,7 @@ import pytest
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.providers import citations_of, plan_of
 from agentic_kernel_openai import OpenAIChatPlanner, OpenAIPlanner, OpenAIRuntime
-from agentic_kernel_openai.responses_stream import answer_of
+from agentic_kernel_openai.responses_stream import ResponsesReader
 from integration.peers.faulty import FaultyServer
 
 from .asking import ask, planning, seen
@@ -57,7 +57,9 @@ def test_the_sources_of_an_answer_are_in_its_plan() -> None:
     part = {"type": "output_text", "text": "It is so.", "annotations": [url, url, file]}
     message = {"type": "message", "id": "m", "role": "assistant", "content": [part]}
     response = {"status": "completed", "model": "gpt-5", "output": [message]}
-    plan = plan_of(answer_of(response, False), [], None, "openai/responses")
+    reader = ResponsesReader(stored=False)
+    reader.whole(response)
+    plan = plan_of(reader.answer(), [], None, "openai/responses")
     assert citations_of(plan.provider) == [
         {"url": "https://a.example", "title": "A"}, {"title": "bill.pdf"},
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from agentic_kernel_engine.loop import Usage
 from agentic_kernel_engine.providers import Answer, Counted, Malformed
 from agentic_kernel_openai.chat_stream import ChatReader
 from agentic_kernel_openai.failures import Reported
-from agentic_kernel_openai.responses_stream import ResponsesReader, answer_of
+from agentic_kernel_openai.responses_stream import ResponsesReader
 
 REASONING = {
     "type": "reasoning",
@@ -49,6 +49,13 @@ def chat(*chunks: dict[str, Any]) -> Answer:
     reader = ChatReader()
     for each in chunks:
         list(reader.read(each))
+    return reader.answer()
+
+
+def answer_of(response: Any, stored: bool) -> Answer:
+    """The answer in a response that was not streamed."""
+    reader = ResponsesReader(stored)
+    reader.whole(response)
     return reader.answer()
 
 

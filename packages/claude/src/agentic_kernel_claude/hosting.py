@@ -14,12 +14,10 @@ HOSTING: Final[Mapping[str, Mapping[str, Any]]] = {
 """By word: the tool, in its version of the SDK's API."""
 
 
-def cited(blocks: Sequence[Mapping[str, Any]]) -> Citations:
-    """Return the sources that the texts of an answer name."""
-    found = Citations()
+def cite(found: Citations, blocks: Sequence[Mapping[str, Any]]) -> None:
+    """Add the sources that the texts of an answer name."""
     for block in blocks:
         for each in block.get("citations") or ():
             if isinstance(each, Mapping):
                 title = each.get("title") or each.get("document_title")
                 found.add(each.get("url"), title, each.get("cited_text"))
-    return found

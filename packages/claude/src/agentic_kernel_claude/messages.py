@@ -9,12 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from agentic_kernel_engine.providers import Document, Heard, Image, Message, Result, Said
+from agentic_kernel_engine.providers import GO_ON, Document, Heard, Image, Message, Result, Said
 
 EMPTY: Final = "(nothing)"
 """Replaces a blank text, which the API refuses."""
-GO_ON: Final = "Go on."
-"""User message between two answers, and after the last one: the API requires one there."""
 THINKING: Final = ("thinking", "redacted_thinking")
 
 Block = dict[str, Any]

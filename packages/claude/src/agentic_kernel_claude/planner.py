@@ -38,41 +38,28 @@ IMPL: Final = "claude"
 """The first part of the failure codes, and of the metadata keys by which a Task sets options."""
 
 
-class PlannerOptions(providers.PlannerOptions, total=False):
-    """Keyword arguments of `ClaudePlanner`, in addition to the model."""
+class PlannerOptions(providers.SDKOptions["AsyncAnthropic"], total=False):
+    """Keyword arguments of `ClaudePlanner`, in addition to the model.
 
-    base_url: str | None
-    """None for ``ANTHROPIC_BASE_URL``, or else the vendor's address; without ``/v1``."""
-    client: AsyncAnthropic | None
-    """A client of your own, for any platform; the planner never closes it. It keeps its own HTTP
-    timeouts, and ``api_key`` and ``base_url`` cannot be given with it."""
+    ``base_url`` has no ``/v1``, ``client`` is for any platform, and ``extra_body`` repeats no
+    keyword of this class.
+    """
+
     thinking: Mapping[str, Any] | None
     """E.g. ``{"type": "adaptive", "display": "summarized"}``; None for the model's default."""
     cache: bool
     """True if the vendor caches the whole prompt for five minutes."""
-    extra_body: Mapping[str, Any] | None
-    """Further fields of each request, e.g. ``{"service_tier": "auto"}``. Do not repeat a keyword of
-    this class here; ``tools`` are added to the other tools."""
 
 
 class ClaudePlanner(APIPlanner):
     """A Planner that asks a model through the Messages API.
 
-    It imports the SDK and creates a client when it accepts or plans the first Task. A Task may set
-    the options of `MessagesOptions` by ``claude/max_tokens`` and the like in its metadata, and
-    bring images (`providers.IMAGES`). The vendor's current models refuse a temperature, and models
-    that always think accept only ``auto`` and ``none`` as tool_choice.
+    The vendor's current models refuse a temperature, and models that always think accept only
+    ``auto`` and ``none`` as tool_choice.
 
     The plan keeps thinking, citations and the blocks of a server's own tools. The planner sends
     them back unchanged, but leaves out thinking if the content before it has changed. A turn that
     the server paused is a `Thought`: the Loop asks again, and the server goes on.
-
-    Args:
-        model: E.g. ``claude-opus-5-5``.
-        **options: See `PlannerOptions`.
-
-    Raises:
-        InvalidValue: A value is out of range or of the wrong type; the error names it.
     """
 
     impl = IMPL

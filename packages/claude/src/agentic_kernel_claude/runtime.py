@@ -20,15 +20,7 @@ class ClaudeOptions(PlannerOptions, ReadyOptions, total=False):
 class ClaudeRuntime(APIRuntime):
     """A Runtime and a Query for Tasks that a model works on, through the Messages API.
 
-    Reading and controlling Tasks needs no API key; dispatching a Task does.
-
-    Args:
-        model: Name of the model that works on the Tasks.
-        store: Store of the Tasks; None keeps them in memory.
-        **options: The keywords of its planner, and `ReadyOptions`.
-
-    Raises:
-        InvalidValue: A value is not valid; the error names it.
+    See `APIRuntime`.
 
     Example:
         >>> async with ClaudeRuntime("claude-opus-5-5", tools=[weather]) as runtime:

@@ -19,7 +19,7 @@ from agentic_kernel_engine.providers.reading import (
     text,
 )
 
-from .hosting import cited
+from .hosting import cite
 from .messages import Wire
 
 _CHANNELS: Final = {"text": "", "thinking": "reasoning"}
@@ -118,6 +118,7 @@ class Reply(Reader):
         items, before = None, ""
         if end not in _CUT and (end == "paused" or not all(map(_rebuilt, self.blocks))):
             items, before = self.blocks, self._wire.fingerprint()
+        cite(self.sources, self.blocks)
         return self.kept(
             calls=calls,
             end=end,
@@ -125,7 +126,6 @@ class Reply(Reader):
             category=text(self._refused, "category") or None,
             items=items,
             before=before,
-            further=cited(self.blocks).further,
         )
 
     def used(self) -> Counted | None:

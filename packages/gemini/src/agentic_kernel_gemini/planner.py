@@ -37,32 +37,19 @@ _OLD: Final = re.compile(r"(?:.*/)?gemini-[12]\b.*")
 _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
 
-class PlannerOptions(providers.PlannerOptions, total=False):
-    """Keyword arguments of `GeminiPlanner`, in addition to the model."""
+class PlannerOptions(providers.SDKOptions["GenAI"], total=False):
+    """Keyword arguments of `GeminiPlanner`, in addition to the model.
 
-    base_url: str | None
-    """None for ``GOOGLE_GEMINI_BASE_URL``, or else the vendor's address. A version of the API at
-    its end, e.g. ``/v1beta``, replaces that of the SDK."""
-    client: GenAI | None
-    """A client of your own, e.g. for Google Cloud; the planner never closes it. It keeps its own
-    HTTP timeouts, and ``api_key`` and ``base_url`` cannot be given with it."""
+    A version of the API at the end of ``base_url``, e.g. ``/v1beta``, replaces that of the SDK. The
+    fields of ``generationConfig`` in ``extra_body`` are added to the others.
+    """
+
     thinking: Mapping[str, Any] | None
     """The API's ``thinkingConfig``: ``{"thinkingLevel": "low", "includeThoughts": True}``."""
-    extra_body: Mapping[str, Any] | None
-    """Further fields of each request, by the API's names, e.g. ``safetySettings``. They override
-    the planner's own; ``tools`` and the fields of ``generationConfig`` are added to the others."""
 
 
 class GeminiPlanner(providers.APIPlanner):
-    """A Planner that asks a model through the Gemini API; it sends signatures back unchanged.
-
-    Args:
-        model: E.g. ``gemini-3.8-flash``.
-        **options: See `PlannerOptions`.
-
-    Raises:
-        InvalidValue: A value is out of range or of the wrong type; the error names it.
-    """
+    """A Planner that asks a model through the Gemini API; it sends signatures back unchanged."""
 
     impl = IMPL
     client = Client

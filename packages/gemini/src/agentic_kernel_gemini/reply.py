@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from agentic_kernel_engine.loop import Delta
-from agentic_kernel_engine.providers import Answer, Citations, Malformed, Reader
+from agentic_kernel_engine.providers import Answer, Malformed, Reader
 from agentic_kernel_engine.providers.reading import arguments, counted, got, several, text
 
 from .failures import ENDS, UNUSABLE
@@ -27,10 +27,6 @@ class Reply(Reader):
 
     The API does not number the events, so their order cannot be checked.
     """
-
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self.sources = Citations()
 
     def read(self, event: Any) -> Iterator[Delta]:
         """See `Reader`."""
@@ -54,9 +50,7 @@ class Reply(Reader):
         """See `Reader`."""
         if UNUSABLE.fullmatch(self.reason):
             raise Malformed(f"the server could not end the answer: {self.reason}")
-        return self.kept(
-            end=ENDS.get(self.reason, "stop"), items=self.items(), further=self.sources.further
-        )
+        return self.kept(end=ENDS.get(self.reason, "stop"), items=self.items())
 
     def _take(self, part: Any) -> Iterator[Delta]:
         call = got(part, "function_call")

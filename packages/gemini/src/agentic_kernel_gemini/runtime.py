@@ -20,9 +20,7 @@ class GeminiOptions(PlannerOptions, ReadyOptions, total=False):
 class GeminiRuntime(APIRuntime):
     """A Runtime and a Query for Tasks that a model works on, through the Gemini API.
 
-    Reading and controlling Tasks needs no API key; dispatching a Task does.
-    Without a ``store`` the Tasks are kept in memory. The keywords are those of its planner, and
-    `ReadyOptions`.
+    See `APIRuntime`.
     """
 
     asks = GeminiPlanner

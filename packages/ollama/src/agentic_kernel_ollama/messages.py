@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agentic_kernel_engine.providers import GO_ON, Heard, Image, Message, Result, Said
+from agentic_kernel_engine.providers import GO_ON, Heard, Message, Said, images_apart
 
 Wire = dict[str, Any]
 
@@ -21,24 +21,26 @@ def wire(told: str, conversation: Sequence[Message]) -> list[Wire]:
         conversation: The messages to convert.
     """
     messages: list[Wire] = [{"role": "system", "content": told}] if told else []
-    for message in conversation:
+    for message in images_apart(conversation):  # Some models ignore the images of a result.
         if isinstance(message, Heard):
-            messages.append(_heard(message.text, message.images))
+            messages.append(_heard(message))
         elif isinstance(message, Said):
             messages.append(_said(message))
         else:
             for result in message:
                 messages.append({"role": "tool", "content": result.text, "tool_name": result.name})
-            messages += [_shown(result) for result in message if result.images]
     if messages and messages[-1]["role"] == "assistant":
-        messages.append(_heard(GO_ON, ()))  # Otherwise the model would continue that answer.
+        messages.append(_heard(Heard(GO_ON)))  # Otherwise the model would continue that answer.
     return messages
 
 
-def _heard(text: str, images: Sequence[Image]) -> Wire:
-    message: Wire = {"role": "user", "content": text}
+def _heard(heard: Heard) -> Wire:
+    """Return a user message; it tells the address of an image that has no content."""
     # The SDK takes a string as a path and would send that file, so it is given bytes only.
-    contents = [content for image in images if (content := image.content)]
+    contents = [content for image in heard.images if (content := image.content)]
+    elsewhere = [image.url or "not valid" for image in heard.images if not image.content]
+    text = f"{heard.text} (not here: {', '.join(elsewhere)})" if elsewhere else heard.text
+    message: Wire = {"role": "user", "content": text}
     return {**message, "images": contents} if contents else message
 
 
@@ -52,12 +54,3 @@ def _said(said: Said) -> Wire:
             for call in said.calls
         ]
     return message
-
-
-def _shown(result: Result) -> Wire:
-    """Return a user message with a tool's images: some models ignore those of a tool's message."""
-    elsewhere = [image.url or "not valid" for image in result.images if not image.content]
-    text = f"Images from {result.name}"
-    if elsewhere:
-        text += f" (not here: {', '.join(elsewhere)})"
-    return _heard(text, result.images)

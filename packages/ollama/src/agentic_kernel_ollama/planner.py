@@ -69,18 +69,9 @@ class PlannerOptions(providers.PlannerOptions, total=False):
 class OllamaPlanner(APIPlanner):
     """A Planner that asks a model of an Ollama server through ``/api/chat``.
 
-    It imports the SDK and creates a client when it accepts or plans the first Task, and then checks
-    once that a server answers; a server that stops later is ``ollama/connection``. A Task may set
-    the options of `OllamaAnswers` by ``ollama/max_tokens`` and the like in its metadata, and bring
-    images (`providers.IMAGES`) by their content. The API cannot force a
-    call, so ``tool_choice`` is ``auto`` or ``none``.
-
-    Args:
-        model: E.g. ``qwen3:8b``.
-        **options: See `PlannerOptions`.
-
-    Raises:
-        InvalidValue: A value is out of range or of the wrong type; the error names it.
+    When it accepts the first Task, it checks once that a server answers; a server that stops later
+    is ``ollama/connection``. The API cannot force a call, so ``tool_choice`` is ``auto`` or
+    ``none``.
     """
 
     impl = IMPL

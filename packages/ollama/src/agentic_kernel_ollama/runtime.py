@@ -20,15 +20,7 @@ class OllamaOptions(PlannerOptions, ReadyOptions, total=False):
 class OllamaRuntime(APIRuntime):
     """A Runtime and a Query for Tasks that a model of an Ollama server works on.
 
-    Reading and controlling Tasks needs no server; dispatching a Task does.
-
-    Args:
-        model: Name of the model that works on the Tasks.
-        store: Store of the Tasks; None keeps them in memory.
-        **options: The keywords of its planner, and `ReadyOptions`.
-
-    Raises:
-        InvalidValue: A value is not valid; the error names it.
+    See `APIRuntime`.
 
     Example:
         >>> async with OllamaRuntime("qwen3:8b", tools=[weather]) as runtime:

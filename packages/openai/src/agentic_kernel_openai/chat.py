@@ -28,13 +28,10 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
     """A planner on Chat Completions, for the many servers that have no other API.
 
     Args:
-        model: Name of the model.
+        model: See `APIPlanner`.
         reasoning_effort: The API's parameter of this name, e.g. ``"low"``, or a word that only
             your server knows; ``effort`` is the name that all runtimes have.
         **options: See `PlannerOptions`; ``stop`` has four texts at most.
-
-    Raises:
-        InvalidValue: A value is not valid; the error names it.
     """
 
     wire = "openai/chat"

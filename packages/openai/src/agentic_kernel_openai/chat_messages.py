@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from agentic_kernel_engine.providers import Heard, Image, Message, Result, Said
+from agentic_kernel_engine.providers import Heard, Message, Said, images_apart
 
 from .documents import chat_file
 
@@ -13,33 +13,31 @@ from .documents import chat_file
 def messages_of(told: str, messages: Iterable[Message]) -> list[dict[str, Any]]:
     """Return the messages of a conversation.
 
-    In this API a tool's result cannot hold images, so they follow in a message of the user.
-
     Args:
         told: The instructions before the conversation; left out if empty.
     """
     chat: list[dict[str, Any]] = [{"role": "system", "content": told}] if told else []
-    shown: list[Any] = []
-    for message in messages:
-        if isinstance(message, Heard):
-            before = [*shown, *map(chat_file, message.documents)]
-            parts = [*before, *_parts(message.text, message.images)] if before else None
-            content = parts or _content(message.text, message.images)
-            chat.append({"role": "user", "content": content})
-            shown = []
-            continue
-        if shown:
-            chat.append({"role": "user", "content": shown})
-            shown = []
+    for message in images_apart(messages):
         if isinstance(message, Said):
             chat.append(_said(message))
+        elif isinstance(message, Heard):
+            _hear(chat, message)
         else:
             for result in message:
                 chat.append({"role": "tool", "tool_call_id": result.id, "content": result.text})
-                shown += _shown(result)
-    if shown:
-        chat.append({"role": "user", "content": shown})
     return chat
+
+
+def _hear(chat: list[dict[str, Any]], heard: Heard) -> None:
+    """Add a message of the user; some servers refuse two in a row, so it continues the last one."""
+    images = [{"type": "image_url", "image_url": {"url": each.address}} for each in heard.images]
+    files = map(chat_file, heard.documents)
+    parts = [*files, {"type": "text", "text": heard.text}, *images]
+    if chat and chat[-1]["role"] == "user":
+        chat[-1]["content"] += parts
+    else:
+        content = parts if len(parts) > 1 else heard.text
+        chat.append({"role": "user", "content": content})
 
 
 def _said(said: Said) -> dict[str, Any]:
@@ -55,19 +53,3 @@ def _said(said: Said) -> dict[str, Any]:
 def call_form(id: str, name: str, arguments: str) -> dict[str, Any]:
     """Return a call in the form of the API."""
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def _shown(result: Result) -> list[Any]:
-    if not result.images:
-        return []
-    return _parts(f"What {result.name} ({result.id}) returned:", result.images)
-
-
-def _content(text: str, images: Iterable[Image]) -> Any:
-    parts = _parts(text, images)
-    return parts if len(parts) > 1 else text
-
-
-def _parts(text: str, images: Iterable[Image]) -> list[Any]:
-    shown = [{"type": "image_url", "image_url": {"url": image.address}} for image in images]
-    return [{"type": "text", "text": text}, *shown]

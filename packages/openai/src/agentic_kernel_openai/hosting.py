@@ -44,9 +44,8 @@ def approval(id: str, answer: Message) -> dict[str, Any]:
     return form if approved else {**form, "reason": said}
 
 
-def cited(output: Sequence[Any]) -> Citations:
-    """Return the sources that the messages of an answer name."""
-    found = Citations()
+def cite(found: Citations, output: Sequence[Any]) -> None:
+    """Add the sources that the messages of an answer name."""
     for item in output:
         if got(item, "type") != "message":
             continue
@@ -54,4 +53,3 @@ def cited(output: Sequence[Any]) -> Citations:
             for each in several(part, "annotations"):
                 title = got(each, "title") or got(each, "filename")
                 found.add(got(each, "url"), title)
-    return found

@@ -23,21 +23,13 @@ LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 """The fields that limit the tokens of an answer."""
 
 
-class PlannerOptions(providers.PlannerOptions, total=False):
+class PlannerOptions(providers.SDKOptions["AsyncOpenAI"], total=False):
     """Keyword arguments of both planners, in addition to the model."""
 
-    base_url: str | None
-    """None for ``OPENAI_BASE_URL``, or for OpenAI's own server if that is not set."""
     organization: str | None
     """None for ``OPENAI_ORG_ID``."""
     project: str | None
     """None for ``OPENAI_PROJECT_ID``."""
-    client: AsyncOpenAI | None
-    """A client of the SDK, used instead of the default one. The planner never closes it, and does
-    not change how it treats redirects and compressed responses."""
-    extra_body: Mapping[str, Any] | None
-    """Further fields of each request, for example for a compatible server. They override the
-    planner's own fields; only ``tools`` are added to the other tools."""
 
 
 class OpenAIAPIPlanner(APIPlanner):
@@ -97,7 +89,7 @@ class OpenAIAPIPlanner(APIPlanner):
         return request, self._reader()
 
     @staticmethod
-    def _known(client: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _known(client: AsyncOpenAI, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a request that the server of a client knows."""
         given = dict(request)
         if not is_own(client):

@@ -35,13 +35,10 @@ class OpenAIPlanner(OpenAIAPIPlanner):
     the planner sends it back with the next request.
 
     Args:
-        model: Name of the model.
+        model: See `APIPlanner`.
         reasoning: The API's parameter of this name, e.g. ``{"effort": "low"}``.
         store: True if the vendor stores the responses.
         **options: See `PlannerOptions`.
-
-    Raises:
-        InvalidValue: A value is not valid; the error names it.
     """
 
     wire = "openai/responses"

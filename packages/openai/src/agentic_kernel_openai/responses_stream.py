@@ -10,7 +10,7 @@ from agentic_kernel_engine.providers import Answer, Asked, Counted, Malformed, R
 from agentic_kernel_engine.providers.reading import counted, got, plain, several, text
 
 from .failures import Reported, not_of_the_answer
-from .hosting import cited, question
+from .hosting import cite, question
 
 _CHANNELS: Final = {
     "response.output_text.delta": "",
@@ -47,6 +47,8 @@ class ResponsesReader(Reader):
         super().__init__()
         self._stored = stored
         self._items: dict[Any, Any] = {}
+        """The streamed items by id. They replace the items of a response that has none, and the
+        reasoning items of any response."""
         self._response: Any = None
 
     def read(self, event: Any) -> Sequence[Delta]:
@@ -61,80 +63,65 @@ class ResponsesReader(Reader):
             item = got(event, "item")
             self._items[got(item, "id") or len(self._items)] = item
         elif kind in _ENDS:
-            self._response = got(event, "response")
-            self.done = True
+            self.whole(got(event, "response"))
         elif kind == "error":
             raise Reported(event)
         return ()
 
-    def answer(self) -> Answer:
-        """See `Reader`."""
-        if self._response is None:
-            raise Malformed("the stream ended before the answer was complete")
-        return answer_of(self._response, self._stored, self._items)
-
     def whole(self, response: Any) -> None:
         """See `Reader`."""
-        self._response = response
+        self._response, self.done = response, True
+
+    def answer(self) -> Answer:
+        """See `Reader`.
+
+        Raises:
+            Reported: The response reports that the server failed.
+        """
+        response, status = self._response, text(self._response, "status")
+        if status in ("failed", "cancelled"):
+            raise Reported(got(response, "error"))
+        if status in ("queued", "in_progress"):
+            raise Malformed("the response came before the answer was ready; do not set background")
+        # Only the item's own event is sure to have its encrypted reasoning in full.
+        output = [
+            self._items.get(got(item, "id"), item) if got(item, "type") == _REASONING else item
+            for item in several(response, "output") or self._items.values()
+        ]
+        for item in output:
+            self._take(item)
+        cite(self.sources, output)
+        cut = text(got(response, "incomplete_details"), "reason")
+        return self.kept(
+            text=self.told(between="\n\n"),
+            reasoning=self.told("reasoning", between="\n\n"),
+            end=_CUT.get(cut, "length") if status == "incomplete" else "stop",
+            question=question(output),
+            refusal=self.told("refusal"),
+            items=_opaque(output, self._stored),
+            usage=self.used(),
+            model=text(response, "model"),
+        )
 
     def used(self) -> Counted | None:
         """See `Reader`."""
         return counted(got(self._response, "usage"), _COUNTS)
 
-
-def answer_of(response: Any, stored: bool, done: dict[Any, Any] | None = None) -> Answer:
-    """Return the answer in a whole response.
-
-    Args:
-        stored: True if the vendor stores the items.
-        done: The streamed items by id. They replace the items of a response that has none, and the
-            reasoning items of any response.
-
-    Raises:
-        Malformed: The response is not a valid answer.
-        Reported: The response reports that the server failed.
-    """
-    status = text(response, "status")
-    if status in ("failed", "cancelled"):
-        raise Reported(got(response, "error"))
-    if status in ("queued", "in_progress"):
-        raise Malformed("the response came before the answer was ready; do not set background")
-    done = done or {}
-    # Only the item's own event is sure to have its encrypted reasoning in full.
-    output = [
-        done.get(got(item, "id"), item) if got(item, "type") == _REASONING else item
-        for item in several(response, "output") or done.values()
-    ]
-    said: list[str] = []
-    thought: list[str] = []
-    refused: list[str] = []
-    calls: list[Asked] = []
-    for item in output:
+    def _take(self, item: Any) -> None:
         kind = got(item, "type")
         if kind == "message":
             parts = several(item, "content")
-            said.append("".join(text(part, "text") for part in parts))
-            refused += (text(part, "refusal") for part in parts)
+            self.tell("".join(text(part, "text") for part in parts))
+            self.tell("".join(text(part, "refusal") for part in parts), "refusal")
         elif kind == "function_call":
-            calls.append(Asked(text(item, "call_id"), text(item, "name"), text(item, "arguments")))
-            if not calls[-1].id:
+            self.calls.append(
+                Asked(*(text(item, name) for name in ("call_id", "name", "arguments")))
+            )
+            if not self.calls[-1].id:
                 raise Malformed("a call in the answer has no id")
         elif kind == _REASONING:
-            parts = [*several(item, "summary"), *several(item, "content")]
-            thought += (text(part, "text") for part in parts)
-    cut = text(got(response, "incomplete_details"), "reason")
-    return Answer(
-        text="\n\n".join(filter(None, said)),
-        reasoning="\n\n".join(filter(None, thought)),
-        calls=calls,
-        end=_CUT.get(cut, "length") if status == "incomplete" else "stop",
-        question=question(output),
-        refusal="".join(refused),
-        items=_opaque(output, stored),
-        further=cited(output).further,
-        usage=counted(got(response, "usage"), _COUNTS),
-        model=text(response, "model"),
-    )
+            for part in [*several(item, "summary"), *several(item, "content")]:
+                self.tell(text(part, "text"), "reasoning")
 
 
 def _opaque(output: Sequence[Any], stored: bool) -> list[Any] | None:

@@ -32,19 +32,9 @@ class OpenAIOptions(PlannerOptions, ReadyOptions, total=False):
 
 
 class OpenAIRuntime(APIRuntime):
-    """A Runtime and a Query for Tasks of the kind ``openai``.
+    """A Runtime and a Query for Tasks that a model works on, through OpenAI's APIs.
 
-    The client is created when the first Task needs it, so reading and controlling Tasks needs no
-    key.
-
-    Args:
-        model: Name of the model that works on the Tasks.
-        store: Store of the Tasks; None keeps them in memory.
-        api: ``responses``, or ``chat`` for a server that speaks only Chat Completions.
-        **options: The keywords of its planner, and `ReadyOptions`.
-
-    Raises:
-        InvalidValue: A value is not valid; the error names it.
+    See `APIRuntime`. ``api`` is ``chat`` for a server that speaks only Chat Completions.
 
     Example:
         >>> async with OpenAIRuntime("gpt-6-luna") as runtime:

@@ -24,7 +24,17 @@ from .attachments import (
 )
 from .client import SDKClient
 from .connection import Refused, sent, unsent
-from .conversation import GO_ON, Call, Heard, Message, Result, Said, conversation, provider
+from .conversation import (
+    GO_ON,
+    Call,
+    Heard,
+    Message,
+    Result,
+    Said,
+    conversation,
+    images_apart,
+    provider,
+)
 from .edges import (
     address_problem,
     check_address,
@@ -46,7 +56,7 @@ from .logs import (
 )
 from .offers import OFFERS, Function, Offer, functions, offered
 from .options import FURTHER, AnswerOptions, loop_inputs
-from .planner import APIPlanner, PlannerOptions, json_mapping, present
+from .planner import APIPlanner, PlannerOptions, SDKOptions, json_mapping, present
 from .pricing import Long, Price, price_of
 from .reader import Answer, Counted, Reader, Unusable, plan_of
 from .runtime import (
@@ -106,6 +116,7 @@ __all__ = [
     "Result",
     "RuntimeOptions",
     "SDKClient",
+    "SDKOptions",
     "Said",
     "Secrets",
     "Toolset",
@@ -129,6 +140,7 @@ __all__ = [
     "hosted_tools",
     "http_client",
     "http_options",
+    "images_apart",
     "images_in",
     "images_of",
     "input_bound",

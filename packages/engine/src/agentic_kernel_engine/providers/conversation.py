@@ -6,7 +6,7 @@ of its planner (`Plan.provider`), and are not given to another vendor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -21,8 +21,6 @@ from .offers import offer_of
 
 EMPTY: Final = "(nothing)"
 """The text in place of an empty one, because vendors refuse a message without text."""
-
-
 GO_ON: Final = "Go on."
 """The message to the model between two answers, and after the last one, if a vendor needs one."""
 
@@ -110,6 +108,19 @@ def conversation(context: Context, impl: str, *, answered: bool = False) -> list
         else:
             _hear(messages, entry.text, *((images, documents) if number == place else ()))
     return _answered(messages) if answered else messages
+
+
+def images_apart(messages: Iterable[Message]) -> Iterator[Message]:
+    """Yield messages for an API whose results have no images: these follow the results.
+
+    The images of each result are a `Heard`, which names the result.
+    """
+    for message in messages:
+        yield message
+        if not isinstance(message, Heard | Said):
+            for each in message:
+                if each.images:
+                    yield Heard(f"What {each.name} ({each.id}) returned:", each.images)
 
 
 def _answered(messages: list[Message]) -> list[Message]:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Collection, Mapping, Sequ
 from contextlib import aclosing, suppress
 from functools import partial
 from importlib import import_module
-from typing import Any, ClassVar, Final, Self, TypedDict
+from typing import Any, ClassVar, Final, Generic, Self, TypedDict, TypeVar
 
 import msgspec
 
@@ -45,6 +45,8 @@ COUNT_SECONDS: Final = 10.0
 """The most seconds that the vendor may take to count a prompt."""
 _TOLD: Final = "Give the final answer as JSON alone, which fits this JSON Schema:\n"
 _END: Final = object()
+
+C = TypeVar("C")
 
 
 class PlannerOptions(TypedDict, total=False):
@@ -83,6 +85,21 @@ class PlannerOptions(TypedDict, total=False):
     option, only the first call of an answer counts."""
 
 
+class SDKOptions(PlannerOptions, Generic[C], total=False):
+    """Further keyword arguments of a planner whose SDK has a client of type ``C``."""
+
+    base_url: str | None
+    """The server's address; None for the environment variable of the provider, or else for the
+    vendor's own server."""
+    client: C | None
+    """A client of your own, used instead of the default one; the planner never closes it. It keeps
+    its HTTP timeouts and how it treats redirects and compressed responses. ``api_key`` and
+    ``base_url`` cannot be given with it."""
+    extra_body: Mapping[str, Any] | None
+    """Further fields of each request, by the API's names, e.g. for a compatible server. They
+    override the planner's own fields; only ``tools`` are added to the other tools."""
+
+
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "timeout": 120.0,
     "max_tokens": None,
@@ -103,14 +120,15 @@ class APIPlanner(ABC):
 
     A provider says only: its request, how to read an event, how to explain an error, its prices and
     its names. One planner serves any number of Tasks at the same time, on one pool of connections.
-    It keeps nothing of a run.
+    It keeps nothing of a run. It imports the SDK and makes a client when it accepts or plans the
+    first Task. A Task may set the options of `answering` by ``<impl>/<name>`` in its metadata.
 
     Args:
         model: Name of the model.
         options: The provider's keywords; see `PlannerOptions`.
 
     Raises:
-        InvalidValue: A value is not valid; the error names it.
+        InvalidValue: A value is out of range or of the wrong type; the error names it.
         TypeError: There is no such keyword.
     """
 

@@ -15,6 +15,7 @@ from ..plans.plan import Delta, Plan, Usage
 from . import failures as names
 from .answers import Asked, Malformed, actions_of, final_answer
 from .conversation import provider
+from .hosted import Citations
 from .offers import Function
 
 End = Literal["stop", "paused", "length", "context", "filter", "refusal"]
@@ -112,6 +113,8 @@ class Reader(ABC):
         """The calls that have arrived whole."""
         self.parts: list[dict[str, Any]] = []
         """The parts of the answer in the vendor's form, if the reader keeps them; see `items`."""
+        self.sources = Citations()
+        """The sources that the answer names."""
         self._incoming: list[Asked] = []
         self._step = step
         self._most = most
@@ -125,9 +128,9 @@ class Reader(ABC):
         self._pieces.setdefault(channel, []).append(text)
         return [Delta(text, channel)]
 
-    def told(self, channel: str = "") -> str:
-        """Return all text of a channel."""
-        return "".join(self._pieces.get(channel, ()))
+    def told(self, channel: str = "", between: str = "") -> str:
+        """Return all text of a channel, with a text between its pieces."""
+        return between.join(self._pieces.get(channel, ()))
 
     def call(self, id: str, name: str, arguments: str) -> list[Delta]:
         """Keep a whole call, and return its arguments; ignore a call that does not count."""
@@ -179,6 +182,7 @@ class Reader(ABC):
             "reasoning": self.told("reasoning"),
             "calls": self.calls or self.pieced(),
             "reason": self.reason,
+            "further": self.sources.further,
             "usage": self.count,
             "model": self.model,
         }

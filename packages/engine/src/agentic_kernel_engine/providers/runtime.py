@@ -163,8 +163,10 @@ class ProviderRuntime(ReadyRuntime):
 class APIRuntime(ProviderRuntime):
     """A `ProviderRuntime` that makes its own planner.
 
+    Reading and controlling Tasks needs no key and no server; dispatching a Task does.
+
     Args:
-        model: See `asks`.
+        model: Name of the model that works on the Tasks; see `asks`.
         store: Store of the Tasks; None keeps them in memory.
         options: The keywords of its planner, and `ReadyOptions`.
 
