@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentic_kernel_engine.providers import is_strict
-from agentic_kernel_openai.schema import answer_form
+from agentic_kernel_openai import OpenAIPlanner
 
 from .asking import ask, planning, without_tools
 
@@ -17,6 +17,10 @@ CLOSED = {
     "required": ["n"],
     "additionalProperties": False,
 }
+
+
+def answer_form(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    return OpenAIPlanner("gpt-5")._form(schema)
 
 
 def of(part: Any) -> dict[str, Any]:

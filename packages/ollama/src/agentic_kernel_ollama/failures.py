@@ -16,8 +16,7 @@ IMPL: Final = "ollama"
 WORDS: Final = (
     (re.compile(r"model\b.{0,300}\bnot found|try pulling it|manifest: file does not exist"),
      names.MODEL_NOT_FOUND),
-    (re.compile(r"context (?:length|window|size)|(?:prompt|input) is too long"),
-     names.CONTEXT_LENGTH),
+    (names.TOO_LONG, names.CONTEXT_LENGTH),
     (re.compile(r"usage limit"), names.QUOTA),
     (re.compile(r"server busy|maximum pending requests"), names.OVERLOADED),
     (re.compile(r"^unauthorized"), names.AUTHENTICATION),

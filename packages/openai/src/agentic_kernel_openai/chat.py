@@ -20,7 +20,6 @@ from .chat_stream import ChatReader
 from .counting import counted_chat
 from .options import ChatOptions
 from .planner import OpenAIAPIPlanner, PlannerOptions
-from .schema import answer_form
 from .strict import strict_tools
 
 
@@ -50,7 +49,7 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
         self._effort = reasoning_effort
 
     def _body(self, context: Context, options: AnswerOptions) -> dict[str, Any]:
-        told, form = self._told(context, options), answer_form(context.output_schema)
+        told, form = self._told(context, options), self._form(context.output_schema)
         return present(
             messages=messages_of(told, conversation(context, self.wire)),
             max_completion_tokens=options.most(context),

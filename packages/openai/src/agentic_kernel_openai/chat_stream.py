@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -45,7 +46,7 @@ class ChatReader(Reader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._more: list[dict[str, Any]] = []
+        self._more: defaultdict[int, dict[str, Any]] = defaultdict(dict)
         """By call: the fields that the API does not have."""
         self._first = 0  # Some servers do not count calls from 0.
         self._places: dict[int, int] = {}
@@ -63,21 +64,22 @@ class ChatReader(Reader):
         pieces: list[Delta] = []
         for choice in several(event, "choices"):
             if not number(choice, "index"):
-                _check_told(choice)
-                _check_error(choice)
+                _check(choice)
                 pieces += self._delta(got(choice, "delta"))
-                self._finish(text(choice, "finish_reason"), usage)
+                reason = text(choice, "finish_reason")
+                if reason and self.reason and usage is None:
+                    # Some servers repeat the end, but in the chunk that reports the usage.
+                    raise Malformed("the answer ended twice")
+                self.reason = reason or self.reason
         return pieces
 
     def whole(self, response: Any) -> None:
         """See `Reader`."""
         self.count, self.done = counted(got(response, "usage"), _COUNTS), True
         choices = several(response, "choices")
-        if not choices and got(response, "error") is not None:
-            raise not_of_the_answer(response)
         if not choices:
-            raise Malformed("the response has no choices, so it has no answer")
-        _check_error(choices[0])
+            raise not_of_the_answer(response)
+        _check(choices[0])
         message = got(choices[0], "message")
         self.model = text(response, "model")
         self._said(message)
@@ -90,7 +92,7 @@ class ChatReader(Reader):
         if self.reason == "tool_calls" and not self._incoming:
             raise Malformed("the finish_reason of the answer is tool_calls, but it has no calls")
         # A server may want back the fields that only it has.
-        unknown = self._incoming and (self._unknown or any(self._more))
+        unknown = self._incoming and (self._unknown or any(self._more.values()))
         return self.kept(
             refusal=self.told("refusal"),
             items=[self._message()] if unknown else None,
@@ -102,18 +104,17 @@ class ChatReader(Reader):
         return self.count if self.reason or self.done else None
 
     def _delta(self, delta: Any) -> list[Delta]:
-        pieces = self._said(delta)
-        for call in several(delta, "tool_calls"):
-            self._no_more_behind_the_end()
+        pieces, calls = self._said(delta), several(delta, "tool_calls")
+        for call in calls:
             pieces += self._piece(call, self._placed(call))
+        if self.reason and (pieces or calls or text(delta, "refusal")):
+            raise Malformed("the answer went on after its end")
         return pieces
 
     def _said(self, part: Any) -> list[Delta]:
         _gather(self._unknown, part, _MESSAGE)
         (said, considered), refused = _content(part), text(part, "refusal")
         thought = next((found for name in _REASONING if (found := text(part, name))), considered)
-        if said or refused or thought:
-            self._no_more_behind_the_end()
         self.tell(refused, "refusal")
         return [*self.tell(thought, "reasoning"), *self.tell(said)]
 
@@ -141,50 +142,30 @@ class ChatReader(Reader):
         is_object = isinstance(got(function, "arguments"), Mapping)
         told = (arguments if is_object else text)(function, "arguments")
         pieces = self.piece(place, id, text(function, "name"), told)
-        self._more.extend({} for _ in range(len(self._more), len(self._incoming)))
         _gather(self._more[place], call, _CALL)
         return pieces
-
-    def _finish(self, reason: str, usage: Any) -> None:
-        # Some servers repeat the end in the chunk that reports the usage.
-        if reason and self.reason and usage is None:
-            raise Malformed("the answer ended twice")
-        self.reason = reason or self.reason
-
-    def _no_more_behind_the_end(self) -> None:
-        if self.reason:
-            raise Malformed("the answer went on after its end")
 
     def _message(self) -> dict[str, Any]:
         """Return the message with all its fields."""
         calls = [
-            {**more, **call_form(*call)}
-            for more, call in zip(self._more, self.pieced(), strict=True)
+            {**self._more[place], **call_form(*call)} for place, call in enumerate(self.pieced())
         ]
         said = {"role": "assistant", "content": self.told() or None, "tool_calls": calls}
         return {**self._unknown, **said}
 
 
-def _check_told(choice: Any) -> None:
-    """Refuse a choice of an event that says nothing but its number.
+def _check(choice: Any) -> None:
+    """Refuse a choice that is no part of an answer.
 
     Raises:
-        Malformed: It says nothing else.
+        Malformed: It says nothing but its number.
+        Reported: An aggregator of servers reports with it that the answer broke off.
     """
     told = choice if isinstance(choice, Mapping) else dict(choice)
     if all(value is None for name, value in told.items() if name != "index"):
         raise Malformed("a choice of an event has no delta and no finish_reason")
-
-
-def _check_error(choice: Any) -> None:
-    """Refuse a choice with which an aggregator of servers reports that the answer broke off.
-
-    Raises:
-        Reported: It has an error, or ends with one.
-    """
-    error = got(choice, "error")
-    if error is not None:
-        raise not_of_the_answer({"error": error})
+    if got(choice, "error") is not None:
+        raise not_of_the_answer(choice)
     if text(choice, "finish_reason") == "error":
         code, said = "server_error", "the server ended the answer with an error"
         raise Reported({"code": code, "message": said})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -54,11 +53,6 @@ VAGUE: Final = codes_of(
 )
 """Name of each error type that says less than a status."""
 
-_TOO_LONG: Final = re.compile(
-    r"context (?:length|window|size)|(?:prompt|input) is too long", re.IGNORECASE
-)
-"""Words of servers that have no error code for a prompt that does not fit."""
-
 
 class Reported(Exception):
     """An error that the server reported instead of an answer, or in the middle of one."""
@@ -70,7 +64,7 @@ class Reported(Exception):
 
 
 def not_of_the_answer(event: Any) -> Exception:
-    """Return the error for an event that has no form of the API: the server's own, if it is one.
+    """Return the error for what has no form of the API: the server's own error, if it is one.
 
     Compatible servers report a failure as ``{"object": "error", "message": …}``, or as
     ``{"detail": …}``, or as ``{"error": …}`` with status 200, which the SDK knows only in streams.
@@ -79,12 +73,13 @@ def not_of_the_answer(event: Any) -> Exception:
     event = inner if isinstance(inner, Mapping) else event
     if _message(event):
         return Reported(event)
-    return Malformed("an event of the stream has no form of this API")
+    return Malformed("the server's response has no form of this API")
 
 
 def _message(error: Any) -> str:
-    found = (got(error, name) for name in ("message", "detail"))
-    return next((each for each in found if isinstance(each, str) and each), "")
+    """Return the message of an error; many compatible servers have ``detail``, also as a list."""
+    said = got(error, "message") or got(error, "detail")
+    return str(said) if isinstance(said, str | list) else ""
 
 
 def explained(failures: Failures, error: Exception, request_id: str | None) -> PlannerError | None:
@@ -100,21 +95,14 @@ def explained(failures: Failures, error: Exception, request_id: str | None) -> P
         return failures.answered(None, codes, error.message, request_id=request_id)
     if not isinstance(error, openai.APIStatusError):
         return None
-    known = any(code in CODES for code in codes)
-    if error.status_code in (400, 422) and not known and _TOO_LONG.search(error.message):
+    unknown = error.status_code in (400, 422) and CODES.keys().isdisjoint(codes)
+    if unknown and names.TOO_LONG.search(error.message):
         codes = ["context_length_exceeded"]
+    body = error.body if isinstance(error.body, Mapping) else {"message": error.body}
     return failures.answered(
         error.status_code,
         codes,
-        _said(error),
+        _message(body) or str(error.message),
         headers=error.response.headers,
         request_id=error.request_id,
     )
-
-
-def _said(error: Any) -> str:
-    body = error.body
-    if isinstance(body, Mapping):
-        # Many compatible servers have ``detail``, which may be a list of faults.
-        body = body.get("message") or body.get("detail")
-    return str(body) if isinstance(body, str | list) and body else str(error.message)

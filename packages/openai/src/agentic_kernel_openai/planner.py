@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from agentic_kernel_engine import providers
 from agentic_kernel_engine.loop import Context
-from agentic_kernel_engine.providers import AnswerOptions, APIPlanner, Function, Reader, present
+from agentic_kernel_engine.providers import (
+    AnswerOptions,
+    APIPlanner,
+    Function,
+    Reader,
+    is_strict,
+    present,
+)
 
 from .caching import cache_key, is_own
 from .client import Client
 from .failures import CODES, IMPL, VAGUE, explained
 from .prices import PRICES
-from .schema import answer_form
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -47,8 +53,11 @@ class OpenAIAPIPlanner(APIPlanner):
     said: ClassVar[str]
     """The field of a request that holds the conversation."""
 
-    def _form(self, schema: Mapping[str, Any]) -> Any:
-        return answer_form(schema)
+    def _form(self, schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        # OpenAI takes a schema whose root is an object, and enforces it if it is strict.
+        if schema is None or schema.get("type") != "object":
+            return None
+        return {"name": "answer", "schema": schema, "strict": is_strict(schema)}
 
     @abstractmethod
     def _body(self, context: Context, options: AnswerOptions) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from .options import ResponsesOptions
 from .planner import OpenAIAPIPlanner, PlannerOptions
 from .responses_input import items_of
 from .responses_stream import ResponsesReader
-from .schema import answer_form
 from .strict import strict_field
 
 _REASONING: Final = re.compile(r"(?!.*-chat-latest)(?:gpt-(?:[5-9]|\d\d)|o\d|codex-|gpt-oss).*")
@@ -63,7 +62,7 @@ class OpenAIPlanner(OpenAIAPIPlanner):
         check_once(self.options.effort, "effort", "reasoning", self._reasoning, "effort")
 
     def _body(self, context: Context, options: AnswerOptions) -> dict[str, Any]:
-        form = answer_form(context.output_schema)
+        form = self._form(context.output_schema)
         asked = self._reasoning | present(effort=options.effort)
         sealed = not self._store and (asked or _REASONING.fullmatch(self.model))
         return present(

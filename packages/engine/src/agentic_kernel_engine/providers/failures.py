@@ -56,6 +56,11 @@ NO_PRICE: Final = "no_price"
 BAD_OPTIONS: Final = "bad_options"
 """An option in the Task's metadata is not valid."""
 
+TOO_LONG: Final = re.compile(
+    r"context (?:length|window|size)|(?:prompt|input) is too long", re.IGNORECASE
+)
+"""Words of servers that have no error code for `CONTEXT_LENGTH`."""
+
 TRANSIENT: Final = (RATE_LIMIT, OVERLOADED, SERVER_ERROR, TIMEOUT, CONNECTION, BAD_RESPONSE)
 """The failures after which a retry makes sense."""
 
