@@ -70,6 +70,26 @@ def test_a_call_comes_in_pieces() -> None:
 
 
 @pytest.mark.parametrize(
+    ("pieces", "places"),
+    [
+        ([(0, "c1", "add"), (1, "c2", "sub"), (0, "", "")], [0, 1, 0]),
+        ([(1, "c1", "add"), (2, "c2", "sub"), (1, "", "")], [0, 1, 0]),
+        ([(0, "c1", "add"), (0, "c2", "sub"), (0, "", "")], [0, 1, 1]),
+        ([(None, "c1", "add"), (None, "", ""), (None, "c2", "sub")], [0, 0, 1]),
+    ],
+    ids=["counted", "counted from 1", "all of one number", "not counted"],
+)
+def test_a_piece_is_of_the_call_that_its_server_means(
+    pieces: list[tuple[int | None, str, str]], places: list[int]
+) -> None:
+    reader, found = Words(), []
+    for index, id, name in pieces:
+        found.append(reader.place(index, id, name))
+        reader.piece(found[-1], id, name, "")
+    assert found == places
+
+
+@pytest.mark.parametrize(
     "piece",
     [(2, "c3", "add", ""), (-1, "c1", "add", ""), (0, "c2", "", ""), (0, "", "sub", "")],
     ids=["left out", "before the first", "another id", "another name"],

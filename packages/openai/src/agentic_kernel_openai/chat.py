@@ -48,9 +48,9 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
         check_once(self.options.effort, "effort", "reasoning_effort", given, "reasoning_effort")
         self._effort = reasoning_effort
 
-    def _body(self, context: Context, options: AnswerOptions) -> dict[str, Any]:
+    def _body(self, context: Context, options: AnswerOptions) -> tuple[dict[str, Any], ChatReader]:
         told, form = self._told(context, options), self._form(context.output_schema)
-        return present(
+        body = present(
             messages=messages_of(told, conversation(context, self.wire)),
             max_completion_tokens=options.most(context),
             seed=options.seed,
@@ -59,12 +59,10 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
             response_format=form and {"type": "json_schema", "json_schema": form},
             stream_options={"include_usage": True} if self._streams else None,
         )
+        return body, ChatReader()
 
     def _function(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": "function", "function": fields}
-
-    def _reader(self) -> ChatReader:
-        return ChatReader()
 
     async def _count(self, client: Any, request: Mapping[str, Any]) -> Any:
         return None if is_own(client) else await counted_chat(client, request)

@@ -48,9 +48,6 @@ class ChatReader(Reader):
         super().__init__()
         self._more: defaultdict[int, dict[str, Any]] = defaultdict(dict)
         """By call: the fields that the API does not have."""
-        self._first = 0  # Some servers do not count calls from 0.
-        self._places: dict[int, int] = {}
-        """By index: the place of its latest call, because some servers give calls the same one."""
         self._unknown: dict[str, Any] = {}
 
     def read(self, event: Any) -> Sequence[Delta]:
@@ -106,7 +103,7 @@ class ChatReader(Reader):
     def _delta(self, delta: Any) -> list[Delta]:
         pieces, calls = self._said(delta), several(delta, "tool_calls")
         for call in calls:
-            pieces += self._piece(call, self._placed(call))
+            pieces += self._piece(call, number(call, "index"))
         if self.reason and (pieces or calls or text(delta, "refusal")):
             raise Malformed("the answer went on after its end")
         return pieces
@@ -118,32 +115,15 @@ class ChatReader(Reader):
         self.tell(refused, "refusal")
         return [*self.tell(thought, "reasoning"), *self.tell(said)]
 
-    def _placed(self, call: Any) -> int | None:
-        """Return the place of the call that a piece belongs to; None if it has no index."""
-        index = number(call, "index")
-        if index is None:
-            return None
-        if not self._incoming:
-            self._first = max(index, 0)
-        place = self._places.get(index, index - self._first)
-        if 0 <= place < len(self._incoming):
-            begun, id = self._incoming[place].id, text(call, "id")
-            if id and begun and id != begun and text(got(call, "function"), "name"):
-                place = len(self._incoming)
-        self._places[index] = place
-        return place
-
-    def _piece(self, call: Any, place: int | None) -> list[Delta]:
-        """Take a piece of a call; its place is None if the server sends each call in one piece."""
-        id, function = text(call, "id"), got(call, "function")
-        if place is None:
-            place = len(self._incoming) - (0 if id or not self._incoming else 1)
+    def _piece(self, call: Any, index: int | None) -> list[Delta]:
+        function = got(call, "function")
+        id, name = text(call, "id"), text(function, "name")
         # Some servers send the arguments as an object.
         is_object = isinstance(got(function, "arguments"), Mapping)
         told = (arguments if is_object else text)(function, "arguments")
-        pieces = self.piece(place, id, text(function, "name"), told)
+        place = self.place(index, id, name)
         _gather(self._more[place], call, _CALL)
-        return pieces
+        return self.piece(place, id, name, told)
 
     def _message(self) -> dict[str, Any]:
         """Return the message with all its fields."""

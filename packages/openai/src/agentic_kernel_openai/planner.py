@@ -60,16 +60,12 @@ class OpenAIAPIPlanner(APIPlanner):
         return {"name": "answer", "schema": schema, "strict": is_strict(schema)}
 
     @abstractmethod
-    def _body(self, context: Context, options: AnswerOptions) -> dict[str, Any]:
-        """Return the fields of a request that the two APIs name differently."""
+    def _body(self, context: Context, options: AnswerOptions) -> tuple[dict[str, Any], Reader]:
+        """Return the fields that the two APIs name differently, and the reader of the answer."""
 
     @abstractmethod
     def _function(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return a function, or the name of one, in the form of the API."""
-
-    @abstractmethod
-    def _reader(self) -> Reader:
-        """Return the reader of an answer."""
 
     def _request(
         self, context: Context, options: AnswerOptions, shown: Sequence[Function]
@@ -79,7 +75,7 @@ class OpenAIAPIPlanner(APIPlanner):
         The conversation goes into ``extra_body``, because it already has its final form: elsewhere
         the SDK would transform all of it again at every turn.
         """
-        request = self._body(context, options)
+        request, reader = self._body(context, options)
         request |= present(temperature=options.temperature, top_p=options.top_p)
         request |= {"model": self.model, "stream": self._streams}
         if shown:
@@ -95,7 +91,7 @@ class OpenAIAPIPlanner(APIPlanner):
         request["extra_body"] = {self.said: request[self.said], **self._extra}
         request[self.said] = []
         request["prompt_cache_key"] = cache_key(context.task)
-        return request, self._reader()
+        return request, reader
 
     @staticmethod
     def _known(client: AsyncOpenAI, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -61,11 +61,13 @@ class OpenAIPlanner(OpenAIAPIPlanner):
         self._reasoning = self._given.get("reasoning", {})
         check_once(self.options.effort, "effort", "reasoning", self._reasoning, "effort")
 
-    def _body(self, context: Context, options: AnswerOptions) -> dict[str, Any]:
+    def _body(
+        self, context: Context, options: AnswerOptions
+    ) -> tuple[dict[str, Any], ResponsesReader]:
         form = self._form(context.output_schema)
         asked = self._reasoning | present(effort=options.effort)
         sealed = not self._store and (asked or _REASONING.fullmatch(self.model))
-        return present(
+        body = present(
             input=items_of(conversation(context, self.wire)),
             instructions=self._told(context, options) or None,
             max_output_tokens=options.most(context, self._least()),
@@ -74,12 +76,10 @@ class OpenAIPlanner(OpenAIAPIPlanner):
             include=["reasoning.encrypted_content"] if sealed else None,
             text=form and {"format": {"type": "json_schema", **form}},
         )
+        return body, ResponsesReader(self._store)
 
     def _function(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": "function", **fields, **strict_field(fields)}
-
-    def _reader(self) -> ResponsesReader:
-        return ResponsesReader(self._store)
 
     def _least(self) -> int:
         return 16

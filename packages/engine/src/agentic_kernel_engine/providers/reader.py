@@ -116,6 +116,9 @@ class Reader(ABC):
         self.sources = Citations()
         """The sources that the answer names."""
         self._incoming: list[Asked] = []
+        self._first = 0
+        self._places: dict[int, int] = {}
+        """By index: the place of its latest call."""
         self._step = step
         self._most = most
         self._parallel = parallel
@@ -139,11 +142,31 @@ class Reader(ABC):
         self.calls.append(Asked(id or f"call_{self._step}_{len(self.calls)}", name, arguments))
         return [Delta(arguments, "arguments")]
 
+    def place(self, index: int | None, id: str, name: str) -> int:
+        """Return the place in the answer, from 0, of the call that a piece belongs to.
+
+        Some servers do not count their calls from 0, or give several calls the same index.
+
+        Args:
+            index: The server's number of the call; None if it sends each call in one piece.
+            id: The id in the piece; empty if there is none, as for the name.
+        """
+        begun = self._incoming
+        if index is None:
+            return len(begun) - (0 if id or not begun else 1)
+        if not begun:
+            self._first = max(index, 0)
+        place = self._places.get(index, index - self._first)
+        if 0 <= place < len(begun) and name and id and begun[place].id not in ("", id):
+            place = len(begun)
+        self._places[index] = place
+        return place
+
     def piece(self, place: int, id: str, name: str, arguments: str) -> list[Delta]:
         """Keep a piece of a call that comes in pieces, and return the piece of its arguments.
 
         Args:
-            place: The number of the call in the answer, from 0.
+            place: See `place`.
             id: Empty if another piece has it, as for the name and the arguments.
 
         Raises:
