@@ -115,6 +115,10 @@ def test_the_efforts_are_those_of_the_sdk() -> None:
     assert get_args(known) == MessagesOptions.efforts
     with pytest.raises(InvalidValue, match="effort: is also in extra_body="):
         ClaudePlanner("m", effort="low", extra_body={"output_config": {"effort": "high"}})
+    with pytest.raises(
+        InvalidValue, match=r"extra_body\.output_config: must be a mapping, not int"
+    ):
+        ClaudePlanner("m", extra_body={"output_config": 5})
     with pytest.raises(InvalidValue, match="seed: is no option of this API"):
         ClaudePlanner("m", seed=5)
 

@@ -9,9 +9,9 @@ _COUNTED: Final = ("messages", "system", "tools", "tool_choice", "thinking", "ou
 """The fields of a request that its counter takes."""
 
 
-async def counted(client: Any, request: Mapping[str, Any]) -> int:
+async def counted(client: Any, model: str, request: Mapping[str, Any]) -> int:
     """Return the tokens of a request's prompt, which the vendor counts without charge."""
     asked = {name: request[name] for name in _COUNTED if name in request}
-    told = await client.messages.count_tokens(model=request["model"], **asked)
+    told = await client.messages.count_tokens(model=model, **asked)
     tokens: int = told.input_tokens
     return tokens

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from agentic_kernel_engine.loop import NOTHING_USED, PlannerError
 from agentic_kernel_engine.providers import Failures, codes_of
@@ -47,15 +47,11 @@ def explained(failures: Failures, error: Exception, request_id: str | None) -> P
     """Return the failure for an error that the server answered with; None for any other error."""
     import anthropic
 
-    if isinstance(error, anthropic.APIStatusError):
-        return _answered(error, failures)
     if isinstance(error, anthropic.CredentialsError):
         said = f"{type(error).__name__}: {error}"
         return failures.failure(names.AUTHENTICATION, said, usage=NOTHING_USED)
-    return None
-
-
-def _answered(error: Any, failures: Failures) -> PlannerError:
+    if not isinstance(error, anthropic.APIStatusError):
+        return None
     message = error.api_message if isinstance(error.api_message, str) else str(error)
     status = error.status_code if error.status_code >= 300 else None
     kind = error.type if isinstance(error.type, str) else ""
@@ -65,11 +61,11 @@ def _answered(error: Any, failures: Failures) -> PlannerError:
         codes.append("model:")
     codes.append(kind)
     body = error.body if isinstance(error.body, Mapping) else {}
-    request_id = error.request_id or body.get("request_id")
+    given = error.request_id or body.get("request_id")
     return failures.answered(
         status,
         [code for code in codes if isinstance(code, str)],
         message,
         headers=error.response.headers,
-        request_id=request_id if isinstance(request_id, str) else None,
+        request_id=given if isinstance(given, str) else None,
     )

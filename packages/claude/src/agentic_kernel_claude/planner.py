@@ -29,13 +29,16 @@ from .options import MessagesOptions, sampled
 from .prices import PRICES
 from .schema import form_of
 from .stream import Reply
-from .strict import strict_names
+from .strict import tools_of
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 IMPL: Final = "claude"
-"""The first part of the failure codes, and of the metadata keys by which a Task sets options."""
+"""The first part of the failure codes, and of the metadata keys by which a Task sets options; also
+the ``runtime_kind`` of the Tasks that the runtime serves, unless it is given another."""
+
+_CHOICES: Final = {"none": "none", "auto": "auto", "required": "any"}
 
 
 class PlannerOptions(providers.SDKOptions["AsyncAnthropic"], total=False):
@@ -68,10 +71,12 @@ class ClaudePlanner(APIPlanner):
     vague = VAGUE
     explain = staticmethod(explained)
     listed = PRICES
+    counted = staticmethod(counted)
     answering = MessagesOptions
     documents = "by content or address"
     hosting = HOSTING
     mappings = ("extra_body", "thinking")
+    merged = ("output_config",)
     own = ("cache",)
 
     def __init__(self, model: str, **options: Unpack[PlannerOptions]) -> None:
@@ -79,7 +84,7 @@ class ClaudePlanner(APIPlanner):
         self._cache = self._given.get("cache", False)
         check_flag(self._cache, "cache")
         self._thinking = self._given.get("thinking", {})
-        config = self._extra.get("output_config", {})
+        config = self._merged.get("output_config", {})
         check_once(self.options.effort, "effort", "extra_body", config, "effort")
         if "thinking" in self._given and not isinstance(self._thinking.get("type"), str):
             raise InvalidValue("thinking", 'must have a "type", e.g. {"type": "adaptive"}')
@@ -100,14 +105,12 @@ class ClaudePlanner(APIPlanner):
     def _request(
         self, context: Context, options: AnswerOptions, shown: Sequence[Function]
     ) -> tuple[Mapping[str, Any], Reply]:
-        extra, most = dict(self._extra), options.most(context, self._least())
-        system = self._told(context, options)
-        strict = strict_names(shown) if self._is_listed else frozenset()
-        tools = [*(_tool(each, each.name in strict) for each in shown), *self._tools]
+        most, system = options.most(context, self._least()), self._told(context, options)
+        tools = [*tools_of(shown, strict=self._is_listed), *self._tools]
         wire = Wire(system, tools, bound=self._thinking.get("type") != "enabled")
         wire.add(conversation(context, IMPL))
         form = None if context.output_schema is None else form_of(context.output_schema)
-        config = extra.pop("output_config", {}) | present(effort=options.effort, format=form)
+        config = self._merged.get("output_config", {}) | present(effort=options.effort, format=form)
         body = present(
             model=self.model,
             max_tokens=most or max(self._maximum.tokens, self._least()),
@@ -118,9 +121,9 @@ class ClaudePlanner(APIPlanner):
             thinking=self._thinking or None,
             cache_control={"type": "ephemeral"} if self._cache else None,
             output_config=config or None,
-            extra_body=extra | sampled(options) or None,
+            extra_body=self._extra | sampled(options) or None,
         )
-        return body, Reply(wire, None if self._tools else most)
+        return body, Reply(wire, most)
 
     async def _opened(self, context: Context, options: AnswerOptions) -> AsyncAnthropic:
         client: AsyncAnthropic = await super()._opened(context, options)
@@ -128,25 +131,12 @@ class ClaudePlanner(APIPlanner):
             await self._maximum.ask(client)
         return client
 
-    async def _count(self, client: AsyncAnthropic, request: Mapping[str, Any]) -> int:
-        return await counted(client, request)
-
     def _ask(self, client: AsyncAnthropic, request: Mapping[str, Any]) -> Any:
         # Without a timeout, the SDK refuses long answers that are not streamed.
         return client.messages.create(**request, stream=self._streams, timeout=client.timeout)
 
 
-def _tool(function: Function, strict: bool) -> dict[str, Any]:
-    tool = {"name": function.name, "input_schema": dict(function.schema)}
-    described = present(description=function.description or None, strict=strict or None)
-    return tool | described
-
-
 def _choice(choice: str, parallel: bool) -> dict[str, Any]:
-    if choice == "none":
-        return {"type": "none"}
-    if choice in ("auto", "required"):
-        made: dict[str, Any] = {"type": "auto" if choice == "auto" else "any"}
-    else:
-        made = {"type": "tool", "name": choice}
-    return made if parallel else {**made, "disable_parallel_tool_use": True}
+    kind = _CHOICES.get(choice)
+    made = {"type": kind} if kind else {"type": "tool", "name": choice}
+    return made if parallel or choice == "none" else {**made, "disable_parallel_tool_use": True}

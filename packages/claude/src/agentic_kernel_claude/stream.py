@@ -57,8 +57,7 @@ class Reply(Reader):
 
     Args:
         wire: The messages of the request.
-        most: The most tokens of the answer; None if the server runs tools of its own, because the
-            input may then grow after it was counted.
+        most: See `Reader`.
     """
 
     def __init__(self, wire: Wire, most: int | None) -> None:

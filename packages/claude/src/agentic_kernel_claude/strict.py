@@ -24,6 +24,18 @@ _KEYWORDS: Final = frozenset(
 """Keywords of a schema that the API enforces; it has no references that could be recursive."""
 
 
+def tools_of(functions: Sequence[Function], *, strict: bool) -> list[dict[str, Any]]:
+    """Return the functions of a request as the API takes them.
+
+    Args:
+        functions: The functions.
+        strict: False if the server may not know strict functions.
+    """
+    names = strict_names(functions) if strict else frozenset()
+    made = [each.described("input_schema") for each in functions]
+    return [{**each, "strict": True} if each["name"] in names else each for each in made]
+
+
 def strict_names(functions: Sequence[Function]) -> frozenset[str]:
     """Return the names of the functions that a request makes strict, as many as it may have."""
     names: set[str] = set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any, ClassVar, Final
 
@@ -22,10 +21,8 @@ class Client(SDKClient):
     address_variable = "GOOGLE_GEMINI_BASE_URL"
     usual = "https://generativelanguage.googleapis.com"
     key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-    key_headers: ClassVar = {
-        "GOOGLE_API_KEY": "x-goog-api-key: {}",  # The SDK prefers it.
-        "GEMINI_API_KEY": "x-goog-api-key: {}",
-    }
+    # The SDK prefers the second one.
+    key_headers: ClassVar = dict.fromkeys(reversed(key_variables), "x-goog-api-key: {}")
     models = "/v1/models?pageSize=1000"
     keys = ("_api_client.api_key",)
     headers = "_api_client._http_options.headers"
@@ -37,8 +34,8 @@ class Client(SDKClient):
 
         trusted = certificates(httpx2)  # Otherwise the SDK loads them for each of its clients.
         options: Any = {"client_args": {"verify": trusted}, "async_client_args": {"ssl": trusted}}
-        address = self.given["base_url"] or os.environ.get(self.address_variable)
+        address = self.asked_address()
         if versioned := _VERSIONED.fullmatch(address or ""):
             address, options["api_version"] = versioned.groups()
-        options |= {"base_url": address or None, "httpx_async_client": self.transport()}
+        options |= {"base_url": address, "httpx_async_client": self.transport()}
         return Made(api_key=self.given["api_key"], enterprise=False, http_options=options)

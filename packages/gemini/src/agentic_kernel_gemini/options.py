@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from agentic_kernel_engine.providers import AnswerOptions, present
+from agentic_kernel_engine.providers import AnswerOptions, check_once, present
 
 LEVELS: Final = ("thinkingLevel", "thinkingBudget")
 """The fields of ``thinkingConfig`` that say how much a model thinks; a request has one of them."""
@@ -18,6 +18,15 @@ class GeminiOptions(AnswerOptions):
     takes: ClassVar[tuple[str, ...]] = ("seed", "top_p", "stop", "effort")
     most_stops: ClassVar[int] = 5
     efforts: ClassVar[tuple[str, ...]] = ("minimal", "low", "medium", "high", "xhigh")
+
+
+def check_levels(options: AnswerOptions, thinking: Mapping[str, Any]) -> None:
+    """Refuse an effort beside a ``thinkingConfig`` that says how much a model thinks.
+
+    Raises:
+        InvalidValue: Both say it.
+    """
+    check_once(options.effort, "effort", "thinking", thinking, *LEVELS)
 
 
 def sampled(options: AnswerOptions, thinking: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -9,20 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import providers
 from agentic_kernel_engine.loop import Context
-from agentic_kernel_engine.providers import (
-    AnswerOptions,
-    check_once,
-    conversation,
-    json_mapping,
-    present,
-)
+from agentic_kernel_engine.providers import AnswerOptions, conversation, present
 
 from .client import Client
 from .contents import contents
 from .counting import counted
 from .failures import CODES, explained
 from .hosting import HOSTING, NEEDS
-from .options import LEVELS, GeminiOptions, sampled
+from .options import GeminiOptions, check_levels, sampled
 from .prices import PRICES
 from .reply import Reply
 
@@ -30,7 +24,8 @@ if TYPE_CHECKING:
     from google.genai import Client as GenAI
 
 IMPL: Final = "gemini"
-"""The first part of the failure codes, and of the metadata keys by which a Task sets options."""
+"""The first part of the failure codes, and of the metadata keys by which a Task sets options; also
+the ``runtime_kind`` of the Tasks that the runtime serves, unless it is given another."""
 _MODEL: Final = re.compile(r"(?!.*\.\.)[^?&#%\s]+")
 _OLD: Final = re.compile(r"(?:.*/)?gemini-[12]\b.*")
 """Models that refuse a schema of the answer beside functions; they are told it in words."""
@@ -56,17 +51,17 @@ class GeminiPlanner(providers.APIPlanner):
     codes = CODES
     explain = staticmethod(explained)
     listed = PRICES
+    counted = staticmethod(counted)
     answering = GeminiOptions
     documents = "by content or address"
     hosting = HOSTING
     hosting_needs = NEEDS
     mappings = ("extra_body", "thinking")
+    merged = ("generationConfig",)
 
     def __init__(self, model: str, **options: Unpack[PlannerOptions]) -> None:
         super().__init__(model, options)
-        thinking = self._given.get("thinking", {})
-        check_once(self.options.effort, "effort", "thinking", thinking, *LEVELS)
-        json_mapping("extra_body", self._extra.get("generationConfig", {}))
+        check_levels(self.options, self._given.get("thinking", {}))
 
     def _named(self) -> None:
         super()._named()
@@ -79,7 +74,7 @@ class GeminiPlanner(providers.APIPlanner):
     def _request(
         self, context: Context, options: AnswerOptions, shown: Sequence[providers.Function]
     ) -> tuple[Mapping[str, Any], Reply]:
-        extra, most, schema = dict(self._extra), options.most(context), context.output_schema
+        most, schema = options.most(context), context.output_schema
         config = sampled(options, self._given.get("thinking")) | present(maxOutputTokens=most)
         if schema is not None and self._form(schema) is not None:
             config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
@@ -92,15 +87,12 @@ class GeminiPlanner(providers.APIPlanner):
             calling = present(mode=_MODES.get(choice, "ANY"), allowedFunctionNames=only)
         body = present(
             contents=contents(conversation(context, IMPL, answered=True)),
-            generationConfig=config | extra.pop("generationConfig", {}),
+            generationConfig=config | self._merged.get("generationConfig", {}),
             systemInstruction={"parts": [{"text": told}]} if told else None,
             tools=tools or None,
             toolConfig=calling and {"functionCallingConfig": calling},
         )
-        return body | extra, Reply(context.step, None if self._tools else most, self._parallel)
-
-    async def _count(self, client: GenAI, request: Mapping[str, Any]) -> Any:
-        return await counted(client, self.model, request)
+        return body | self._extra, Reply(context.step, most, self._parallel)
 
     async def _ask(self, client: GenAI, request: Mapping[str, Any]) -> Any:
         # The body has its final form: elsewhere the SDK would transform all of it at every turn.

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from agentic_kernel_engine.loop import Delta
 from agentic_kernel_engine.providers import Answer, Malformed, Reader
-from agentic_kernel_engine.providers.reading import arguments, counted, got, several, text
+from agentic_kernel_engine.providers.reading import arguments, counted, got, says, several, text
 
 from .failures import ENDS, UNUSABLE
 from .hosting import cite
@@ -31,7 +31,7 @@ class Reply(Reader):
     def read(self, event: Any) -> Iterator[Delta]:
         """See `Reader`."""
         candidates = several(event, "candidates")
-        if not all(map(_told, candidates)) or not any(got(event, name) for name in _TELLING):
+        if not all(map(says, candidates)) or not any(got(event, name) for name in _TELLING):
             raise Malformed("an event of the stream has none of the parts of an answer")
         if self.done and candidates:
             raise Malformed("the answer went on after its end")
@@ -65,8 +65,3 @@ class Reply(Reader):
         made = part.model_dump(mode="json", by_alias=True, exclude_none=True)
         if made.keys() != {"text", "thought"}:  # A summary of thoughts is not sent back.
             self.parts.append(made)
-
-
-def _told(candidate: Any) -> bool:
-    """Return False for a candidate in which the SDK found nothing that it knows."""
-    return any(value is not None for _, value in candidate)

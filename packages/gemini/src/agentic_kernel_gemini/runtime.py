@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, Unpack
+from typing import Unpack
 
 from agentic_kernel_engine import Store
 from agentic_kernel_engine.providers import APIRuntime, ReadyOptions
 
 from .planner import GeminiPlanner, PlannerOptions
-
-RUNTIME_KIND: Final = "gemini"
-"""The ``runtime_kind`` of the Tasks that this runtime serves, unless it is given another."""
 
 
 class GeminiOptions(PlannerOptions, ReadyOptions, total=False):
@@ -18,10 +15,7 @@ class GeminiOptions(PlannerOptions, ReadyOptions, total=False):
 
 
 class GeminiRuntime(APIRuntime):
-    """A Runtime and a Query for Tasks that a model works on, through the Gemini API.
-
-    See `APIRuntime`.
-    """
+    """A Runtime and a Query for Tasks that Gemini works on; see `APIRuntime`."""
 
     asks = GeminiPlanner
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Any, Final
 
 from agentic_kernel import CannotStart
@@ -76,7 +75,7 @@ class Client(SDKClient):
         except Refused:
             pass
         except (httpx.TransportError, OSError) as error:
-            address = self.given["host"] or os.environ.get(self.address_variable) or self.usual
+            address = self.asked_address() or self.usual
             raise CannotStart(
                 "no Ollama server answers at "
                 f"{address if self.own is None else 'the address of its client'}; start one with "

@@ -11,7 +11,8 @@ from agentic_kernel_engine.providers import Failures
 from agentic_kernel_engine.providers import failures as names
 
 IMPL: Final = "ollama"
-"""The first part of the failure codes, and of the metadata keys by which a Task sets options."""
+"""The first part of the failure codes, and of the metadata keys by which a Task sets options; also
+the ``runtime_kind`` of the Tasks that the runtime serves, unless it is given another."""
 
 WORDS: Final = (
     (re.compile(r"model\b.{0,300}\bnot found|try pulling it|manifest: file does not exist"),

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, Unpack
+from typing import Unpack
 
 from agentic_kernel_engine import Store
 from agentic_kernel_engine.providers import APIRuntime, ReadyOptions
 
 from .planner import OllamaPlanner, PlannerOptions
-
-RUNTIME_KIND: Final = "ollama"
-"""The ``runtime_kind`` of the Tasks that this runtime serves, unless it is given another."""
 
 
 class OllamaOptions(PlannerOptions, ReadyOptions, total=False):

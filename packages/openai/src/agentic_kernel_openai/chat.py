@@ -34,6 +34,7 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
     """
 
     wire = "openai/chat"
+    counted = staticmethod(counted_chat)
     answering = ChatOptions
     documents = "by content"
     said = "messages"
@@ -63,9 +64,6 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
 
     def _function(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": "function", "function": fields}
-
-    async def _count(self, client: Any, request: Mapping[str, Any]) -> Any:
-        return None if is_own(client) else await counted_chat(client, request)
 
     def _ask(self, client: Any, request: Mapping[str, Any]) -> Any:
         given = self._known(client, request)

@@ -14,6 +14,7 @@ from agentic_kernel_engine.providers.reading import (
     counted,
     got,
     number,
+    says,
     several,
     text,
 )
@@ -141,8 +142,7 @@ def _check(choice: Any) -> None:
         Malformed: It says nothing but its number.
         Reported: An aggregator of servers reports with it that the answer broke off.
     """
-    told = choice if isinstance(choice, Mapping) else dict(choice)
-    if all(value is None for name, value in told.items() if name != "index"):
+    if not says(choice, "index"):
         raise Malformed("a choice of an event has no delta and no finish_reason")
     if got(choice, "error") is not None:
         raise not_of_the_answer(choice)

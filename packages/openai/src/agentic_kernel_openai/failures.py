@@ -11,7 +11,8 @@ from agentic_kernel_engine.providers import failures as names
 from agentic_kernel_engine.providers.reading import got
 
 IMPL: Final = "openai"
-"""The first part of every code."""
+"""The first part of the failure codes, and of the metadata keys by which a Task sets options; also
+the ``runtime_kind`` of the Tasks that the runtime serves, unless it is given another."""
 
 CODES: Final = codes_of(
     {

@@ -41,6 +41,7 @@ class OpenAIPlanner(OpenAIAPIPlanner):
     """
 
     wire = "openai/responses"
+    counted = staticmethod(counted_responses)
     answering = ResponsesOptions
     documents = "by content or address"
     hosting = HOSTING
@@ -83,9 +84,6 @@ class OpenAIPlanner(OpenAIAPIPlanner):
 
     def _least(self) -> int:
         return 16
-
-    async def _count(self, client: Any, request: Mapping[str, Any]) -> Any:
-        return await counted_responses(client, request)
 
     def _ask(self, client: Any, request: Mapping[str, Any]) -> Any:
         return client.responses.create(**self._known(client, request))

@@ -13,8 +13,6 @@ from .chat import OpenAIChatPlanner
 from .planner import OpenAIAPIPlanner, PlannerOptions
 from .responses import OpenAIPlanner
 
-RUNTIME_KIND: Final = "openai"
-"""The ``runtime_kind`` of the Tasks that this runtime serves, unless it is given another."""
 _FOREIGN: Final = {
     "responses": ("reasoning_effort", 'is only for api="chat"; use reasoning={"effort": …}'),
     "chat": ("reasoning", 'is only for api="responses"; use reasoning_effort='),

@@ -182,11 +182,15 @@ class SDKClient:
                     raise CannotStart(f"the environment variable {name} {problem}")
             if self.needs_key and not found:
                 raise self.no_key()
-        address = os.environ.get(self.address_variable)
+        address = self.asked_address()
         if address and self.given.get(self.address) is None:
             problem = self.address_problem(address)
             if problem:
                 raise CannotStart(f"the environment variable {self.address_variable} {problem}")
+
+    def asked_address(self) -> str | None:
+        """Return the address that the user gave, or that of the environment; None for `usual`."""
+        return self.given.get(self.address) or os.environ.get(self.address_variable) or None
 
     def no_key(self) -> CannotStart:
         """Return the error for a missing key."""

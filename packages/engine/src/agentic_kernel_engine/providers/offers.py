@@ -47,7 +47,8 @@ class Function:
         Args:
             schema: The vendor's name of the field that has the schema.
         """
-        return {"name": self.name, "description": self.description, schema: self.schema}
+        told = {"description": self.description} if self.description else {}
+        return {"name": self.name, **told, schema: self.schema}
 
 
 class Offer(Function):

@@ -148,6 +148,8 @@ class APIPlanner(ABC):
     """The inputs that it takes."""
     mappings: ClassVar[tuple[str, ...]] = ("extra_body",)
     """The provider's own keywords whose values are JSON objects, or None."""
+    merged: ClassVar[tuple[str, ...]] = ()
+    """The fields of ``extra_body`` that are JSON objects, and are added to the planner's own."""
     own: ClassVar[tuple[str, ...]] = ()
     """Its other keywords; the provider checks them itself."""
     client: ClassVar[type[SDKClient]]
@@ -204,6 +206,11 @@ class APIPlanner(ABC):
         """The tools that the server runs, or that ``extra_body`` adds to the others."""
         if not isinstance(self._tools, list):
             raise InvalidValue("extra_body", "has tools that are not a list")
+        self._merged = {
+            name: json_mapping(f"extra_body.{name}", self._extra.pop(name))
+            for name in self.merged
+            if name in self._extra
+        }
         hosted = hosted_tools(given["hosted"], self.hosting, self.hosting_needs)
         self._tools = [*hosted, *self._tools]
         self._named()
@@ -267,7 +274,9 @@ class APIPlanner(ABC):
         """
         options = self._options(context)
         shown = self._shown(context, options)
-        told = self._told(context, options) + _json(self._extra) + _json(self._tools)
+        told = self._told(context, options) + "".join(
+            map(_json, (self._extra, self._merged, self._tools))
+        )
         read = input_bound(context, shown, told)
         known = (self._context_tokens, context.prompt_tokens)
         read = min([read, *(each for each in known if each is not None)])
@@ -291,7 +300,7 @@ class APIPlanner(ABC):
         try:
             client, _, request, _ = await self._prepared(context)
             async with asyncio.timeout(min(self._timeout, COUNT_SECONDS)):
-                tokens = await self._count(client, request)
+                tokens = await self.counted(client, self.model, request)
         except Exception:
             return None
         if type(tokens) is not int or not 0 < tokens <= LARGEST:
@@ -327,8 +336,9 @@ class APIPlanner(ABC):
     def _ask(self, client: Any, request: Mapping[str, Any]) -> Awaitable[Any]:
         """Call the SDK's method; its result is a response, or the iterator of a stream."""
 
-    async def _count(self, client: Any, request: Mapping[str, Any]) -> Any:
-        """Return the tokens of a request's prompt, by the vendor's counter; None if it has none."""
+    @staticmethod
+    async def counted(client: Any, model: str, request: Mapping[str, Any]) -> Any:
+        """Return the tokens of a prompt by the vendor's counter; a provider with one sets this."""
         return None
 
     def _explain(self, error: Exception, request_id: str | None) -> PlannerError | None:
@@ -452,9 +462,12 @@ class APIPlanner(ABC):
             )
         try:
             self._check_attachments(context.task)
-            return client, shown, *self._request(context, options, shown)
+            request, reader = self._request(context, options, shown)
         except InvalidValue as error:
             raise self._refused(names.BAD_OPTIONS, str(error)) from error
+        if self._tools:  # The input may grow after the server has counted it.
+            reader.most = None
+        return client, shown, request, reader
 
     async def _opened(self, context: Context, options: AnswerOptions) -> Any:
         """Return the client; a provider may ask the server for what its request needs.

@@ -96,7 +96,8 @@ class Reader(ABC):
 
     Args:
         step: The number of the Task's step; a call without an id of the vendor is named after it.
-        most: The most tokens of the answer; None if its beginning does not tell what it uses.
+        most: The most tokens of the answer; None if its beginning does not tell what it uses, as
+            if the server runs tools.
         parallel: True to take all calls of an answer; False to take only the first one.
     """
 
@@ -120,7 +121,7 @@ class Reader(ABC):
         self._places: dict[int, int] = {}
         """By index: the place of its latest call."""
         self._step = step
-        self._most = most
+        self.most = most
         self._parallel = parallel
         self._pieces: dict[str, list[str]] = {}
 
@@ -247,7 +248,7 @@ class Reader(ABC):
         The server may count the input when the answer begins. The output is not known then: the
         model may have written more than has arrived. So the most tokens of the answer stand for it.
         """
-        count, most = self.count, self._most
+        count, most = self.count, self.most
         if count is None or most is None or not count.usage.input_tokens:
             return None  # Some servers count nothing at the beginning.
         most = max(most, count.usage.output_tokens)

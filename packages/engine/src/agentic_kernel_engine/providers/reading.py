@@ -89,6 +89,17 @@ def count(value: Any, name: str, most: int = LARGEST) -> int:
     return found
 
 
+def says(value: Any, *beside: str) -> bool:
+    """Return True if an object of the SDK, or a mapping, has a part that is not None.
+
+    Args:
+        value: The object.
+        beside: Names of parts that do not count.
+    """
+    parts = value.items() if isinstance(value, Mapping) else value
+    return any(part is not None for name, part in parts if name not in beside)
+
+
 def checked(value: Any, name: str) -> Any:
     """Return a value that every store accepts.
 
