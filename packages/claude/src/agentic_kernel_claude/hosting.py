@@ -7,11 +7,15 @@ from typing import Any, Final
 
 from agentic_kernel_engine.providers import Citations
 
+from .connector import TOOLSET
+
 HOSTING: Final[Mapping[str, Mapping[str, Any]]] = {
     "web_search": {"type": "web_search_20260318", "name": "web_search"},
     "code": {"type": "code_execution_20260521", "name": "code_execution"},
+    "mcp": {"type": TOOLSET},
 }
 """By word: the tool, in its version of the SDK's API."""
+NEEDS: Final[Mapping[str, Sequence[str]]] = {"mcp": ("name", "url")}
 
 
 def cite(found: Citations, blocks: Sequence[Mapping[str, Any]]) -> None:

@@ -20,9 +20,10 @@ from agentic_kernel_engine.providers import (
 )
 
 from .client import Client
+from .connector import connected, messages_api
 from .counting import counted
 from .failures import CODES, VAGUE, explained
-from .hosting import HOSTING
+from .hosting import HOSTING, NEEDS
 from .maximum import Maximum
 from .messages import Wire
 from .options import MessagesOptions, sampled
@@ -75,12 +76,14 @@ class ClaudePlanner(APIPlanner):
     answering = MessagesOptions
     documents = "by content or address"
     hosting = HOSTING
+    hosting_needs = NEEDS
     mappings = ("extra_body", "thinking")
     merged = ("output_config",)
     own = ("cache",)
 
     def __init__(self, model: str, **options: Unpack[PlannerOptions]) -> None:
         super().__init__(model, options)
+        self._tools, self._connected = connected(self._tools)
         self._cache = self._given.get("cache", False)
         check_flag(self._cache, "cache")
         self._thinking = self._given.get("thinking", {})
@@ -123,7 +126,7 @@ class ClaudePlanner(APIPlanner):
             output_config=config or None,
             extra_body=self._extra | sampled(options) or None,
         )
-        return body, Reply(wire, most)
+        return body | self._connected, Reply(wire, most)
 
     async def _opened(self, context: Context, options: AnswerOptions) -> AsyncAnthropic:
         client: AsyncAnthropic = await super()._opened(context, options)
@@ -133,7 +136,8 @@ class ClaudePlanner(APIPlanner):
 
     def _ask(self, client: AsyncAnthropic, request: Mapping[str, Any]) -> Any:
         # Without a timeout, the SDK refuses long answers that are not streamed.
-        return client.messages.create(**request, stream=self._streams, timeout=client.timeout)
+        messages = messages_api(client, request)
+        return messages.create(**request, stream=self._streams, timeout=client.timeout)
 
 
 def _choice(choice: str, parallel: bool) -> dict[str, Any]:
