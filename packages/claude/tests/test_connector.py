@@ -111,6 +111,19 @@ async def test_the_counter_knows_the_servers_and_other_requests_need_no_beta() -
     assert made.keys().isdisjoint(("betas", "mcp_servers"))
 
 
+async def test_a_token_of_a_server_that_the_vendor_quotes_is_not_told() -> None:
+    def act(exchange: Exchange) -> None:
+        exchange.refuse(400, "The MCP server wiki refused wiki-token-of-mine.")
+
+    with FaultyServer(Fault("quotes a token", act)) as server:
+        given: Any = {"api_key": "none", "base_url": server.url, "middleware": []}
+        hosted: Any = {"mcp": {**SERVER, "authorization_token": "wiki-token-of-mine"}}
+        async with ClaudeRuntime("m", hosted=hosted, **given) as runtime:
+            failure = (await runtime.run("Look it up.")).task.failure
+    assert failure is not None
+    assert failure.message == "The MCP server wiki refused [redacted]."
+
+
 def test_the_sdk_knows_the_version() -> None:
     assert BETA in {each for part in get_args(AnthropicBetaParam) for each in get_args(part)}
 

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from agentic_kernel import InvalidValue
+from agentic_kernel_engine.loop import PlannerError
 from agentic_kernel_engine.providers import citations_of, plan_of
 from agentic_kernel_openai import OpenAIChatPlanner, OpenAIPlanner, OpenAIRuntime
 from agentic_kernel_openai.responses_stream import ResponsesReader
+from integration.peers.exchange import Exchange
+from integration.peers.faults import Fault
 from integration.peers.faulty import FaultyServer
 
 from .asking import ask, planning, seen
@@ -38,6 +41,20 @@ async def test_they_stand_beside_the_functions_of_each_request() -> None:
         },
         {"type": "image_generation"},
     ]  # fmt: skip
+
+
+async def test_a_secret_of_a_hosted_server_that_the_vendor_quotes_is_not_told() -> None:
+    def act(exchange: Exchange) -> None:
+        exchange.refuse(400, "a refused a-token-of-mine and a-key-of-mine.")
+
+    server_of: dict[str, Any] = {"server_label": "a", "server_url": "https://a.example"}
+    secret = {"authorization": "a-token-of-mine", "headers": {"x-api-key": "a-key-of-mine"}}
+    with FaultyServer(Fault("quotes secrets", act)) as server:
+        hosted: Any = {"mcp": {**server_of, **secret}}
+        async with planning("responses", server.url, hosted=hosted) as planner:
+            with pytest.raises(PlannerError) as caught:
+                await ask(planner, seen())
+    assert caught.value.message == "a refused [redacted] and [redacted]."
 
 
 def test_what_an_api_does_not_run_is_refused_by_its_name() -> None:

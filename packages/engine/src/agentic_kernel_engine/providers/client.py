@@ -81,6 +81,8 @@ class SDKClient:
         self.own = own
         self.timeout = timeout
         self.given = given
+        self.beside: tuple[str, ...] = ()
+        """Secrets that requests hold beside the client's keys."""
         self._client: Any = None
         self._transports: list[Any] = []
 
@@ -114,8 +116,9 @@ class SDKClient:
 
     @property
     def secrets(self) -> Secrets:
-        """The keys that the client sends, which must not appear in any output."""
+        """The keys that the client sends, and `beside`; they must not appear in any output."""
         keys: set[Any] = {self.given.get("api_key"), *map(os.environ.get, self.key_variables)}
+        keys.update(self.beside)
         client = self._client or self.own
         if client is not None:
             keys.update(self.keys_of(client))

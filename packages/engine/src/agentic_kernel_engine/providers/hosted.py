@@ -10,6 +10,7 @@ import msgspec
 from agentic_kernel import InvalidValue
 
 from .. import edges, values
+from .secrets import keys_in
 
 HostedTool = Literal["web_search", "code", "file_search", "mcp"]
 """The words for tools that a vendor runs: a search of the web, code in a sandbox, a search in files
@@ -54,6 +55,17 @@ def _tool(
     own: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(fields))
     inner = next(iter(base)) if len(base) == 1 and "type" not in base else None
     return {inner: {**base[inner], **own}} if inner else {**base, **own}
+
+
+def secrets_in(tools: Sequence[Any]) -> tuple[str, ...]:
+    """Return the secrets in tools of a request, e.g. the token of a hosted MCP server."""
+    found: list[str] = []
+    for tool in tools:
+        if isinstance(tool, Mapping):
+            headers = tool.get("headers")
+            found += keys_in(tool)
+            found += keys_in(headers) if isinstance(headers, Mapping) else ()
+    return tuple(found)
 
 
 def _lacking(word: Any, known: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ from .connection import broken
 from .edges import check_flag, check_model, check_prices, check_seconds
 from .failures import Failures
 from .forecast import input_bound
-from .hosted import HostedTool, hosted_tools
+from .hosted import HostedTool, hosted_tools, secrets_in
 from .instructions import instructions
 from .offers import Function, functions, offered
 from .options import FURTHER, AnswerOptions, loop_inputs
@@ -219,6 +219,7 @@ class APIPlanner(ABC):
             self._timeout,
             **{name: given.get(name) for name in self.client.keywords},
         )
+        self._client.beside = secrets_in(self._tools)
 
     def with_model(self, model: str) -> Self:
         """Return a planner that asks another model, with the same options and the same client.
