@@ -108,6 +108,14 @@ def test_items_of_a_stream_stand_for_an_end_that_has_none() -> None:
     assert reader.answer().text == "Hello."
 
 
+def test_an_end_without_its_response_is_no_end() -> None:
+    reader = ResponsesReader(stored=False)
+    reader.read({"type": "response.output_item.done", "item": message("Hello.")})
+    reader.read({"type": "response.completed"})
+    with pytest.raises(Malformed, match="stopped before its end"):
+        reader.answer()
+
+
 def test_pieces_that_come_twice_or_late_change_no_call_of_a_response() -> None:
     reader = ResponsesReader(stored=False)
     delta = {"type": "response.function_call_arguments.delta", "item_id": "fc_c1", "delta": "1}"}

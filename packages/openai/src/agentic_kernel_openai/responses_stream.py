@@ -70,7 +70,7 @@ class ResponsesReader(Reader):
 
     def whole(self, response: Any) -> None:
         """See `Reader`."""
-        self._response, self.done = response, True
+        self._response, self.done = response, response is not None
 
     def answer(self) -> Answer:
         """See `Reader`.
@@ -114,11 +114,10 @@ class ResponsesReader(Reader):
             self.tell("".join(text(part, "text") for part in parts))
             self.tell("".join(text(part, "refusal") for part in parts), "refusal")
         elif kind == "function_call":
-            self.calls.append(
-                Asked(*(text(item, name) for name in ("call_id", "name", "arguments")))
-            )
-            if not self.calls[-1].id:
+            call = Asked(text(item, "call_id"), text(item, "name"), text(item, "arguments"))
+            if not call.id:
                 raise Malformed("a call in the answer has no id")
+            self.calls.append(call)
         elif kind == _REASONING:
             for part in [*several(item, "summary"), *several(item, "content")]:
                 self.tell(text(part, "text"), "reasoning")
