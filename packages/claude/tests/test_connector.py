@@ -143,3 +143,9 @@ def test_the_sdk_knows_the_version() -> None:
 def test_a_server_that_no_request_can_name_is_refused(given: Any, fault: str) -> None:
     with pytest.raises(InvalidValue, match=fault):
         ClaudePlanner("m", hosted={"mcp": given})
+
+
+def test_a_set_of_tools_of_the_users_own_needs_a_name_beside_an_address() -> None:
+    toolset = {"type": "mcp_toolset", "url": SERVER["url"]}
+    with pytest.raises(InvalidValue, match=r"hosted\.mcp\.name: must be a non-empty string"):
+        ClaudePlanner("m", extra_body={"tools": [toolset]})

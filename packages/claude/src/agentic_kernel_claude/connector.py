@@ -49,7 +49,7 @@ def messages_api(client: Any, request: Mapping[str, Any]) -> Any:
 
 
 def _check(server: Mapping[str, Any], others: Mapping[str, Any]) -> None:
-    name, url = server["name"], server["url"]
+    name, url = server.get("name"), server["url"]
     if not isinstance(name, str) or not name:
         raise InvalidValue("hosted.mcp.name", "must be a non-empty string")
     if name in others:
