@@ -27,7 +27,6 @@ from ..receipt import Receipt
 from ..record import Record
 from ..waiting import asked, children_asking, pause_waits, waits_in_vain
 from .admission import Binding, inherited
-from .complaints import Complaints
 from .ending import exhausted
 from .news import News
 from .parts import Parts
@@ -56,7 +55,6 @@ class Family:
         self,
         parts: Parts,
         news: News,
-        complaints: Complaints,
         live: LiveRuns,
         verbs: Verbs,
         max_attempts: int | None,
@@ -64,7 +62,6 @@ class Family:
         self._parts = parts
         self._store = parts.store
         self._news = news
-        self._complaints = complaints
         self._live = live
         self._verbs = verbs
         self._max_attempts = max_attempts
@@ -226,7 +223,7 @@ class Family:
         """
         if child.parent is None:
             return
-        with self._complaints.sparing(child.parent, 0):
+        with self._parts.complaints.sparing(child.parent, 0):
             parent = (await self._store.load_many([child.parent])).get(child.parent)
             if parent is not None and child.task.id in children_asking(parent.task):
                 await self.resume(child.parent, None, parent.version)
@@ -238,7 +235,7 @@ class Family:
             page = await self._store.find(parent=parent, after=after, limit=_PAGE)
             for record in page:
                 if not record.task.status.terminal:
-                    with self._complaints.sparing(record.task.id, record.version):
+                    with self._parts.complaints.sparing(record.task.id, record.version):
                         await self.end(record.task.id, Kill())
             if len(page) < _PAGE:
                 return
@@ -254,7 +251,7 @@ class Family:
         tasks = {task_id: record.task for task_id, record in found.items()}
         for record in paused:
             parent = tasks.get(record.parent or "")
-            with self._complaints.sparing(record.task.id, record.version):
+            with self._parts.complaints.sparing(record.task.id, record.version):
                 if parent is not None and parent.status is TaskStatus.CANCELLED:
                     await self.end(record.task.id, Kill())
                 elif waits_in_vain(record, tasks):

@@ -26,7 +26,6 @@ from ..substrate import Metered, Substrate
 from . import inbox
 from .admission import Admission, Binding, Resolver
 from .approvals import Approvals, Desk
-from .complaints import Complaints
 from .decisions import Decisions
 from .event_reader import EventReader
 from .family import Family
@@ -145,23 +144,22 @@ class Host(Decisions, Queries):
                 None if realms is None else edges.names(realms, "realms"),
             )  # fmt: skip
         watcher = None if observer is None else observing(observer, "observer")
-        complaints = Complaints()
-        self._news = news = News(parts, complaints, watcher, self._desk)
+        self._news = news = News(parts, watcher, self._desk)
         self._live = live = LiveRuns(
-            parts, news, complaints, substrate, kinds, self._job, self._follow,
+            parts, news, substrate, kinds, self._job, self._follow,
             admission=Admission(substrate, parts.store, realms, acts_for),
             max_in_flight=edges.whole_or_none(max_in_flight, "max_in_flight", 1),
             unwind_timeout=edges.seconds(unwind_timeout, "unwind_timeout"),
         )  # fmt: skip
         self._reader = EventReader(parts.store, news, live)
-        self._verbs = Verbs(parts, news, complaints, live)
+        self._verbs = Verbs(parts, news, live)
         self._family = Family(
-            parts, news, complaints, live, self._verbs,
+            parts, news, live, self._verbs,
             edges.whole_or_none(max_attempts, "max_attempts", 1),
         )  # fmt: skip
-        self._takeover = TakeOver(parts, news, complaints, live, self._family)
+        self._takeover = TakeOver(parts, news, live, self._family)
         self._watch = Watch(
-            parts, news, complaints, live, self._family, self._takeover,
+            parts, news, live, self._family, self._takeover,
             None if self._desk is None else self._desk.look,
             edges.seconds(interval, "interval", SHORTEST),
             claims=edges.flag(claims, "claims") and substrate is not None,

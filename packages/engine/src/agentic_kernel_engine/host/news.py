@@ -17,7 +17,6 @@ from ..observer import Observer
 from ..plans.reasons import STOP_REASON, StopReason
 from ..record import Record
 from .approvals import Desk
-from .complaints import Complaints
 from .history import PAGE
 from .parts import Parts
 
@@ -26,21 +25,17 @@ class News:
     """Tells the observer, the approvals' desk and every waiting caller of one Host.
 
     Args:
-        parts: Its store is read for the callers that wait.
-        complaints: Logs a fault of the desk.
+        parts: Its store is read for the callers that wait; its complaints log a fault of the desk.
         observer: Receives every event, live and durable.
         desk: Receives every committed record.
     """
 
-    def __init__(
-        self, parts: Parts, complaints: Complaints, observer: Observer | None, desk: Desk | None
-    ) -> None:
+    def __init__(self, parts: Parts, observer: Observer | None, desk: Desk | None) -> None:
         self.closed = False
         """True after the Host is closed: no more news comes."""
         self.observed = observer is not None
         """True if someone hears of events when they are emitted."""
         self._parts = parts
-        self._complaints = complaints
         self._observer = observer
         self._desk = desk
         self._faulty = False
@@ -94,7 +89,7 @@ class News:
             try:
                 self._desk.saw(after)
             except Exception as fault:
-                self._complaints.add(task_id, after.version, fault)
+                self._parts.complaints.add(task_id, after.version, fault)
         waiters = self._waiting.get(task_id)
         if waiters is not None:
             for waiter in _each(waiters):

@@ -1,4 +1,4 @@
-"""Parts: one Host's name, store, clock, and the asyncio tasks that it owns."""
+"""Parts: one Host's name, store, clock, complaints, and the asyncio tasks that it owns."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from ..store import Store
+from .complaints import Complaints
 from .in_flight import Shielded
 
 NONCE: Final = 8
@@ -30,6 +31,7 @@ class Parts:
         self.acts = itertools.count(1)
         """Numbers the writes of this Host."""
         self.shielded = Shielded()
+        self.complaints = Complaints()
         self.immediate = store.traits.never_waits
         """True if no method of the store ever suspends. No cancellation can then interrupt a write,
         so a write needs no asyncio task of its own."""

@@ -32,7 +32,6 @@ from ..waiting import pause_waits, without_pause
 from . import inbox
 from .admission import Admission
 from .change import STALLED, Change, change, successor
-from .complaints import Complaints
 from .ending import fault_of, mutation_of, unstorable
 from .flushing import Flushing
 from .history import history
@@ -64,7 +63,6 @@ class LiveRuns:
         self,
         parts: Parts,
         news: News,
-        complaints: Complaints,
         substrate: Substrate | None,
         kinds: frozenset[str] | None,
         job: Callable[[Run], Job],
@@ -84,7 +82,6 @@ class LiveRuns:
         self.current: dict[str, Run] = {}
         self.in_a_row = 0
         self.flushing = Flushing(parts)
-        self._complaints = complaints
         self._substrate = substrate
         self.accepting: Accepting | None = edges.optional(substrate, "substrate", Accepting)
         self._cleaning: Cleaning | None = edges.optional(substrate, "substrate", Cleaning)
@@ -310,7 +307,7 @@ class LiveRuns:
                     continue
                 except Unreadable as bad:
                     # Only `kill` can end this Task: it buries the record.
-                    self._complaints.add(run.task_id, bad.version, bad)
+                    self.parts.complaints.add(run.task_id, bad.version, bad)
                     return
                 except StoreError as fault:
                     reason = said(fault)

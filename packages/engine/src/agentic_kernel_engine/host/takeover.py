@@ -16,7 +16,6 @@ from ..readback import read_back
 from ..receipt import Receipt
 from ..record import Record, acquired_at, host_of, owner_name
 from .change import Change, Decided, change, successor
-from .complaints import Complaints
 from .family import Family
 from .news import News
 from .parts import Parts
@@ -37,13 +36,10 @@ class TakeOver:
     Every method raises `StoreError` if the store fails.
     """
 
-    def __init__(
-        self, parts: Parts, news: News, complaints: Complaints, live: LiveRuns, family: Family
-    ) -> None:
+    def __init__(self, parts: Parts, news: News, live: LiveRuns, family: Family) -> None:
         self._parts = parts
         self._store = parts.store
         self._news = news
-        self._complaints = complaints
         self._live = live
         self._family = family
         self._searched: str | None = None
@@ -150,7 +146,7 @@ class TakeOver:
             for record in records:
                 if not room():
                     return
-                with self._complaints.sparing(record.task.id, record.version):
+                with self._parts.complaints.sparing(record.task.id, record.version):
                     await act(record)
                 if admission.refused_lately(who):
                     return
@@ -176,7 +172,7 @@ class TakeOver:
             for record in page:
                 if not self.backoff.over(record):
                     continue
-                with self._complaints.sparing(record.task.id, record.version):
+                with self._parts.complaints.sparing(record.task.id, record.version):
                     await self.claim(record.task.id)
             await self._wake(lambda: True, parent=run.task_id)
 

@@ -43,7 +43,6 @@ from ..waiting import PAUSE, WAITING_FOR, pause_waits, without_pause
 from . import inbox
 from .admission import Binding
 from .change import Change, Decide, Decided, change, successor
-from .complaints import Complaints
 from .history import history
 from .news import News
 from .partial_output import partial_output
@@ -60,11 +59,10 @@ class Verbs:
     `dispatch` shields its own write; the Host runs the other methods in tasks of its own.
     """
 
-    def __init__(self, parts: Parts, news: News, complaints: Complaints, live: LiveRuns) -> None:
+    def __init__(self, parts: Parts, news: News, live: LiveRuns) -> None:
         self._parts = parts
         self._store = parts.store
         self._news = news
-        self._complaints = complaints
         self._live = live
 
     def check_start(self, task: Task) -> None:
@@ -295,7 +293,7 @@ class Verbs:
         except Exception as fault:
             # The store may refuse the texts of the run. If it refuses the rest too, this raises.
             done, live = await self._end(task_id, mutation, whole=False)
-            self._complaints.add(task_id, _version(done), fault)
+            self._parts.complaints.add(task_id, _version(done), fault)
         if isinstance(done, Record):
             return None, _receipt(done)
         run = self._live.current.get(task_id)

@@ -12,7 +12,6 @@ from agentic_kernel import TaskNotFound, TaskStatus
 from ..errors import StoreError, Unreadable
 from ..faults import log, passes, said
 from ..store import Listening
-from .complaints import Complaints
 from .family import Family
 from .news import News
 from .parts import Parts
@@ -44,7 +43,6 @@ class Watch:
         self,
         parts: Parts,
         news: News,
-        complaints: Complaints,
         live: LiveRuns,
         family: Family,
         takeover: TakeOver,
@@ -55,7 +53,6 @@ class Watch:
     ) -> None:
         self._parts = parts
         self._news = news
-        self._complaints = complaints
         self._live = live
         self._family = family
         self._takeover = takeover
@@ -214,13 +211,13 @@ class Watch:
                 except TaskNotFound:
                     here.end("lost")
                 except Unreadable as bad:
-                    self._complaints.add(task_id, bad.version, bad)
+                    self._parts.complaints.add(task_id, bad.version, bad)
                     here.end("lost")
             self._news.wake(task_id)
         if parents:
             for parent in (await store.load_many(list(parents))).values():
                 if parent.task.status is TaskStatus.CANCELLED:
-                    with self._complaints.sparing(parent.task.id, parent.version):
+                    with self._parts.complaints.sparing(parent.task.id, parent.version):
                         await self._family.sweep(parent.task.id)
 
     async def restart_lost(self) -> None:
@@ -233,5 +230,5 @@ class Watch:
         )
         self._checked = page[-1].task.id if len(page) == _PAGE else None
         for record in page:
-            with self._complaints.sparing(record.task.id, record.version):
+            with self._parts.complaints.sparing(record.task.id, record.version):
                 await self._takeover.restart(record)
