@@ -13,9 +13,8 @@ from typing import Final
 
 from ..cursor import Cursor
 from ..events import Event, TaskEvent, from_stored
-from ..store import Store
 from .history import PAGE
-from .news import Follower, News
+from .news import Follower
 from .runner import LiveRuns
 
 Items = asyncio.Queue[TaskEvent | Exception | None]
@@ -34,9 +33,9 @@ class EventReader:
         live: The runs of this Host, whose events are known before they are stored.
     """
 
-    def __init__(self, store: Store, news: News, live: LiveRuns) -> None:
-        self._store = store
-        self._news = news
+    def __init__(self, live: LiveRuns) -> None:
+        self._store = live.parts.store
+        self._news = live.news
         self._live = live
 
     async def watch(

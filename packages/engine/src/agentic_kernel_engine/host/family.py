@@ -28,8 +28,6 @@ from ..record import Record
 from ..waiting import asked, children_asking, pause_waits, waits_in_vain
 from .admission import Binding, inherited
 from .ending import exhausted
-from .news import News
-from .parts import Parts
 from .run import Run
 from .runner import Arrival, LiveRuns
 from .verbs import Verbs
@@ -51,17 +49,10 @@ class Family:
             limit.
     """
 
-    def __init__(
-        self,
-        parts: Parts,
-        news: News,
-        live: LiveRuns,
-        verbs: Verbs,
-        max_attempts: int | None,
-    ) -> None:
-        self._parts = parts
-        self._store = parts.store
-        self._news = news
+    def __init__(self, live: LiveRuns, verbs: Verbs, max_attempts: int | None) -> None:
+        self._parts = live.parts
+        self._store = live.parts.store
+        self._news = live.news
         self._live = live
         self._verbs = verbs
         self._max_attempts = max_attempts

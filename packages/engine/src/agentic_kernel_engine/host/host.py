@@ -151,15 +151,13 @@ class Host(Decisions, Queries):
             max_in_flight=edges.whole_or_none(max_in_flight, "max_in_flight", 1),
             unwind_timeout=edges.seconds(unwind_timeout, "unwind_timeout"),
         )  # fmt: skip
-        self._reader = EventReader(parts.store, news, live)
-        self._verbs = Verbs(parts, news, live)
-        self._family = Family(
-            parts, news, live, self._verbs,
-            edges.whole_or_none(max_attempts, "max_attempts", 1),
-        )  # fmt: skip
-        self._takeover = TakeOver(parts, news, live, self._family)
+        self._reader = EventReader(live)
+        self._verbs = Verbs(live)
+        attempts = edges.whole_or_none(max_attempts, "max_attempts", 1)
+        self._family = Family(live, self._verbs, attempts)
+        self._takeover = TakeOver(live, self._family)
         self._watch = Watch(
-            parts, news, live, self._family, self._takeover,
+            live, self._family, self._takeover,
             None if self._desk is None else self._desk.look,
             edges.seconds(interval, "interval", SHORTEST),
             claims=edges.flag(claims, "claims") and substrate is not None,

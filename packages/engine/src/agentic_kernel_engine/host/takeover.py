@@ -17,8 +17,6 @@ from ..receipt import Receipt
 from ..record import Record, acquired_at, host_of, owner_name
 from .change import Change, Decided, change, successor
 from .family import Family
-from .news import News
-from .parts import Parts
 from .runner import LiveRuns
 
 _PAGE = 200
@@ -36,10 +34,10 @@ class TakeOver:
     Every method raises `StoreError` if the store fails.
     """
 
-    def __init__(self, parts: Parts, news: News, live: LiveRuns, family: Family) -> None:
-        self._parts = parts
-        self._store = parts.store
-        self._news = news
+    def __init__(self, live: LiveRuns, family: Family) -> None:
+        self._parts = live.parts
+        self._store = live.parts.store
+        self._news = live.news
         self._live = live
         self._family = family
         self._searched: str | None = None
@@ -48,7 +46,7 @@ class TakeOver:
         """The last due Task that `wake` has met; None for the beginning."""
         self._looked: str | None = None
         """The last Task that `look_again` has looked at."""
-        self.backoff = Backoff(parts.clock)
+        self.backoff = Backoff(live.parts.clock)
 
     async def claim(self, task_id: str) -> Receipt:
         """Take up a running Task that no living Host owns, and run it here.

@@ -44,9 +44,7 @@ from . import inbox
 from .admission import Binding
 from .change import Change, Decide, Decided, change, successor
 from .history import history
-from .news import News
 from .partial_output import partial_output
-from .parts import Parts
 from .runner import Arrival, LiveRuns
 
 _DISPATCH = Dispatch()
@@ -59,10 +57,10 @@ class Verbs:
     `dispatch` shields its own write; the Host runs the other methods in tasks of its own.
     """
 
-    def __init__(self, parts: Parts, news: News, live: LiveRuns) -> None:
-        self._parts = parts
-        self._store = parts.store
-        self._news = news
+    def __init__(self, live: LiveRuns) -> None:
+        self._parts = live.parts
+        self._store = live.parts.store
+        self._news = live.news
         self._live = live
 
     def check_start(self, task: Task) -> None:

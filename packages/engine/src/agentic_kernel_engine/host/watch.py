@@ -13,8 +13,6 @@ from ..errors import StoreError, Unreadable
 from ..faults import log, passes, said
 from ..store import Listening
 from .family import Family
-from .news import News
-from .parts import Parts
 from .runner import LiveRuns
 from .takeover import TakeOver
 
@@ -41,8 +39,6 @@ class Watch:
 
     def __init__(
         self,
-        parts: Parts,
-        news: News,
         live: LiveRuns,
         family: Family,
         takeover: TakeOver,
@@ -51,8 +47,8 @@ class Watch:
         *,
         claims: bool,
     ) -> None:
-        self._parts = parts
-        self._news = news
+        self._parts = live.parts
+        self._news = live.news
         self._live = live
         self._family = family
         self._takeover = takeover
