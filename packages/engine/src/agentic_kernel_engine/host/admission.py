@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from agentic_kernel import CannotStart, InvalidValue
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 K = TypeVar("K")
 V = TypeVar("V")
-_Stated = Callable[["Limits | Mapping[str, Any]"], dict[str, Any]]
-_Granted = Callable[[Mapping[str, Any] | None], dict[str, Any] | None]
 Resolver = Callable[[str, str], "Awaitable[Principal | None] | Principal | None"]
 """A function from a principal's name and tenant to the principal as it is now, or to None if this
 Host may not act for it. For a Task that is bound to no principal, it is called with empty texts."""
@@ -93,17 +90,10 @@ def _checked(
     """
     if limits is None and grant is None:
         return None, None
-    stated, checked_grant = _checks()
-    return None if limits is None else stated(limits), checked_grant(grant)
-
-
-@cache
-def _checks() -> tuple[_Stated, _Granted]:
-    """The checks of limits and of a grant; they load the plans' data, which few Hosts need."""
-    from ..plans.budget import checked_grant
+    from ..plans.budget import checked_grant  # Loads the plans' data, which few Hosts need.
     from ..plans.limits import stated
 
-    return stated, checked_grant
+    return None if limits is None else stated(limits), checked_grant(grant)
 
 
 class Admission:
