@@ -152,11 +152,7 @@ class TakeOver:
         groups: dict[tuple[str, str], list[Record]] = {}
         for record in page:
             groups.setdefault(admission.whose(record), []).append(record)
-        if len(groups) == 1:
-            (group,) = groups.items()
-            await each(*group)
-        elif groups:
-            await asyncio.gather(*(each(who, records) for who, records in groups.items()))
+        await asyncio.gather(*(each(who, records) for who, records in groups.items()))
 
     async def adopt(self) -> None:
         """Take up and wake the children of the runs that are here, in the slots of those runs (R9).
