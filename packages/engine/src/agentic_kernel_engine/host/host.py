@@ -137,17 +137,16 @@ class Host(Decisions, Queries):
         )
         metered: Metered | None = edges.optional(substrate, "substrate", Metered)
         self._meters = metered is not None and metered.meters is True
+        admission = Admission(substrate, parts.store, realms, acts_for)
         self._desk: Desk | None = None
         if approvals is not None:
-            self._desk = Desk(
-                edges.part(approvals, "approvals", Approvals), parts.store, kinds,
-                None if realms is None else edges.names(realms, "realms"),
-            )  # fmt: skip
+            transport = edges.part(approvals, "approvals", Approvals)
+            self._desk = Desk(transport, parts.store, kinds, admission.realms)
         watcher = None if observer is None else observing(observer, "observer")
         self._news = news = News(parts, watcher, self._desk)
         self._live = live = LiveRuns(
             parts, news, substrate, kinds, self._job, self._follow,
-            admission=Admission(substrate, parts.store, realms, acts_for),
+            admission=admission,
             max_in_flight=edges.whole_or_none(max_in_flight, "max_in_flight", 1),
             unwind_timeout=edges.seconds(unwind_timeout, "unwind_timeout"),
         )  # fmt: skip
@@ -178,8 +177,7 @@ class Host(Decisions, Queries):
     @property
     def runtime_kinds(self) -> frozenset[str] | None:
         """The kinds that this Host dispatches and claims; None for every kind."""
-        kinds = self._live.kinds
-        return None if kinds is None else frozenset(kinds)
+        return self._live.kinds
 
     @property
     def runs_tasks(self) -> bool:
@@ -419,13 +417,8 @@ class Host(Decisions, Queries):
             await self._verbs.dispatch(task, None, arrival, bound)
             if should_cancel is not None:
                 return await self._news.wait_for_cancelled(task_id)
-            del (
-                task,
-                arrival,
-                bound,
-                principal,
-                limits,
-            )  # A caller that waits holds little (memory in benchmarks/loop.py).
+            # A caller that waits holds little (memory in benchmarks/loop.py).
+            del task, arrival, bound, principal, limits
             ended = await end
         finally:
             self._news.leave(end)
