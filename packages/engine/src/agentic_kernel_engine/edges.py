@@ -282,10 +282,7 @@ def statuses(value: Collection[Any], name: str) -> tuple[TaskStatus, ...]:
     Raises:
         InvalidValue: One of them is not a status.
     """
-    found = []
-    for status in value:
-        found.append(one_status(status, name))
-    return tuple(found)
+    return tuple(one_status(status, name) for status in value)
 
 
 def one_status(value: Any, name: str) -> TaskStatus:

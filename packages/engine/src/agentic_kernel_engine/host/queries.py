@@ -44,7 +44,7 @@ class Queries(ABC):
         self, status: TaskStatus | None = None, after: str | None = None, limit: int = 100
     ) -> Sequence[Task]:
         """One page of Tasks in ascending order of id; see `agentic_kernel.Query.find`."""
-        wanted = None if status is None else edges.statuses([status], "status")[0]
+        wanted = None if status is None else edges.one_status(status, "status")
         place = None if after is None else edges.text(after, "after")
         size = edges.whole(limit, "limit", 1, MAX_LIMIT)
         found = await self.store.find(status=wanted, after=place, limit=size)
