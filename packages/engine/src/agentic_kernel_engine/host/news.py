@@ -66,11 +66,6 @@ class News:
                 version = 0 if event.id is None else event.id[0]
                 report(fault, task_id, version, "the observer (this is reported once)", "version")
 
-    def tell_stored(self, task_id: str, id: Cursor | None, text: bytes) -> None:
-        """Tell the observer of an event in its stored form."""
-        if self.observed:
-            self.tell(task_id, from_stored(id, text))
-
     def published(self, after: Record, written: Sequence[bytes], live: int = 0) -> None:
         """Pass on a commit: its events to the observer, its record to the desk and the waiters.
 

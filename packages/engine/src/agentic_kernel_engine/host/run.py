@@ -129,8 +129,8 @@ class Run(FifoLock):
     """
 
     __slots__ = (
-        "_emitted", "_home", "_news", "_notes", "_places", "_sealed", "_unwritten", "delegates",
-        "ended", "form", "heeded", "in_slot", "leaving", "owner", "principal", "record", "root",
+        "_emitted", "_home", "_news", "_places", "_sealed", "_unwritten", "delegates", "ended",
+        "form", "heeded", "in_slot", "leaving", "notes", "owner", "principal", "record", "root",
         "should_cancel", "task_id",
     )  # fmt: skip
 
@@ -157,7 +157,7 @@ class Run(FifoLock):
         self._news: asyncio.Future[None] | None = None
         self._emitted: Sequence[Emitted | bytes] = ()
         self._sealed = 0
-        self._notes: Mapping[str, Any] = EMPTY_DICT
+        self.notes: Mapping[str, Any] = EMPTY_DICT
         """For the next commit. It is replaced and never changed, and its values are frozen."""
         self._unwritten = 0
         """The number of bytes that were emitted and noted since the last commit."""
@@ -244,7 +244,7 @@ class Run(FifoLock):
         check_note(self.record.task, key)
         self._make_room(len(text), key)
         frozen = value if type(value) is str else freeze(value)
-        self._notes = {**self._notes, key: frozen}
+        self.notes = {**self.notes, key: frozen}
 
     def emit(self, event: EventLike) -> None:
         self.check_alive()
@@ -323,7 +323,7 @@ class Run(FifoLock):
         lines = vocabulary.stored(events, self._home.parts.clock())
         if self._home.news.observed:
             for line in lines:
-                self._home.news.tell_stored(self.task_id, None, line)
+                self._home.news.tell(self.task_id, vocabulary.from_stored(None, line))
         self._emitted = [*self._emitted, *lines]
 
     def _make_room(self, size: int, key: str | None = None) -> None:
@@ -348,10 +348,6 @@ class Run(FifoLock):
             self._emitted.append(each)
         else:
             self._emitted = [*self._emitted, each]
-
-    @property
-    def notes(self) -> Mapping[str, Any]:
-        return self._notes
 
     def emitted(self) -> list[bytes]:
         """The events that were emitted and are not stored yet, in their stored form."""
@@ -454,7 +450,7 @@ class Run(FifoLock):
             The reason if the run leaves, else None; and a cursor after the last event written.
         """
         store, live = self._home.parts.store, self._sealed
-        notes = EMPTY_DICT if draft is None else self._notes
+        notes = EMPTY_DICT if draft is None else self.notes
         if live:
             made = [*self.emitted()[:live], *made]
         for _ in range(LOOKS):
@@ -466,7 +462,7 @@ class Run(FifoLock):
             try:
                 await store.commit(before, after, written)
             except Conflict as refused:
-                await self._look(refused.latest)
+                await self.look(refused.latest)
                 if self.record is before and self.ended is None:
                     await acknowledged(store, self.task_id, before.version + 1)
                 continue
@@ -532,8 +528,8 @@ class Run(FifoLock):
         )  # fmt: skip
         return record, leaving, departure
 
-    async def _look(self, latest: Record | None) -> None:
-        """Adopt the latest record after a refusal; end the run if the Task is lost (R1)."""
+    async def look(self, latest: Record | None = None) -> None:
+        """Adopt the latest record, which may be at hand; end the run if the Task is lost (R1)."""
         try:
             self.absorb(latest or await self._home.parts.store.load(self.task_id))
         except TaskNotFound:
@@ -547,12 +543,12 @@ class Run(FifoLock):
         if live:
             gone, self._emitted = self._emitted[:live], self._emitted[live:] or ()
             self._sealed = 0
-            if self._emitted or self._notes:
+            if self._emitted or self.notes:
                 self._unwritten -= sum(map(_taken, gone))
         if notes:
-            late = {key: value for key, value in self._notes.items() if notes.get(key) is not value}
-            self._notes = late or EMPTY_DICT
-        if not self._emitted and not self._notes:
+            late = {key: value for key, value in self.notes.items() if notes.get(key) is not value}
+            self.notes = late or EMPTY_DICT
+        if not self._emitted and not self.notes:
             self._unwritten = 0
         self._home.news.published(after, written, live)
 

@@ -353,10 +353,7 @@ class LiveRuns:
         try:
             await self.parts.store.commit(before, after, written)
         except Conflict as refused:
-            try:
-                run.absorb(refused.latest or await self.parts.store.load(run.task_id))
-            except TaskNotFound:
-                run.end("lost")
+            await run.look(refused.latest)
             if run.record is before and run.ended is None:
                 await asyncio.sleep(STALLED)
             return False
@@ -395,19 +392,18 @@ class LiveRuns:
             "the Task if no other host can",
             run.task_id, reason,
         )  # fmt: skip
-        try:
-            await self._let_go_of(record, anew=False, uncounted=True)
-        finally:
-            self._forget(run)
+        await self._let_go(run, uncounted=True)
 
-    async def _let_go(self, run: Run, *, pause: bool = False, anew: bool = False) -> None:
+    async def _let_go(
+        self, run: Run, *, pause: bool = False, anew: bool = False, uncounted: bool = False
+    ) -> None:
         """Leave a Task whose run is gone: claimable, or paused with its last state.
 
         Args:
             anew: True to count attempts from 0 again, because this Host let go on purpose.
         """
         try:
-            await self._let_go_of(run.record, pause=pause, anew=anew)
+            await self._let_go_of(run.record, pause=pause, anew=anew, uncounted=uncounted)
         finally:
             self._forget(run)
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 
-from agentic_kernel import TaskNotFound, TaskStatus
+from agentic_kernel import TaskStatus
 
 from ..errors import StoreError, Unreadable
 from ..faults import log, passes, said
@@ -203,9 +203,7 @@ class Watch:
                 if here.record.version != versions[task_id]:
                     continue  # This Host committed meanwhile. The next look compares again.
                 try:
-                    here.absorb(await store.load(task_id))
-                except TaskNotFound:
-                    here.end("lost")
+                    await here.look()
                 except Unreadable as bad:
                     self._parts.complaints.add(task_id, bad.version, bad)
                     here.end("lost")
