@@ -13,6 +13,7 @@ import pytest
 from agentic_kernel import CannotStart, Dispatch, InvalidValue, Pause, Task, TaskStatus, apply
 from agentic_kernel_engine import Host, Job, Limits, Loop, MemoryStore, Principal, Record
 from agentic_kernel_engine.errors import StateUnreadable
+from agentic_kernel_engine.host.approvals import InMemoryApprovals
 from agentic_kernel_engine.plans.action import FinalAnswer, Schedule, ToolCall
 from agentic_kernel_engine.principal import NOBODY
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
@@ -636,3 +637,8 @@ def test_the_names_of_a_substrate_are_checked(wrong: Any) -> None:
             Host(substrate)
     with pytest.raises(InvalidValue, match="realms"):
         Host(Named(), realms=[])
+
+
+def test_realms_are_read_once_though_the_desk_looks_at_them_too() -> None:
+    realms: Any = iter(["acme"])
+    Host(Named(), realms=realms, approvals=InMemoryApprovals())
