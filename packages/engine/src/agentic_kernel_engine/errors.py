@@ -45,9 +45,6 @@ class StateUnreadable(KernelError):
         self.reason = reason
         super().__init__(reason)
 
-    def __str__(self) -> str:
-        return self.reason
-
 
 class HostClosed(KernelError, RuntimeError):
     """The Host was closed: its verbs do nothing any more, and every wait on it ends."""
@@ -117,9 +114,6 @@ class StoreError(KernelError, OSError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 class UnknownOutcome(StoreError):
