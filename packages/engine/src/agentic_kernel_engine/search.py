@@ -86,7 +86,7 @@ class Search(msgspec.Struct, frozen=True):
             InvalidValue: One of them has the wrong type or range; its name is the path.
             TypeError: There is no such filter.
         """
-        return cls(**{name: _CHECKS[name](name, value) for name, value in _given(options)})
+        return cls(**{name: _CHECKS[name](value, name) for name, value in _given(options)})
 
     def matches(self, record: Record, gone: Collection[str] = ()) -> bool:
         """True if the record passes all filters; its place in the order does not count.
@@ -151,13 +151,13 @@ def created(record: Record) -> Created:
     return record.task.created_at, record.task.id
 
 
-def page_size(value: Any) -> int:
+def page_size(value: Any, name: str = "limit") -> int:
     """Check the size of a page.
 
     Raises:
         InvalidValue: The value is not a whole number from 0 to `MAX_LIMIT`.
     """
-    return _limit("limit", value)
+    return edges.whole(value, name, 0, MAX_LIMIT)
 
 
 def _given(options: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -188,59 +188,51 @@ def _is_due(record: Record, moment: datetime) -> bool:
     )
 
 
-def _text(name: str, value: Any) -> str:
+def _text(value: Any, name: str) -> str:
     if not issubclass(type(value), str):
         raise InvalidValue(name, f"must be a string, not {type(value).__name__}")
     return str.__str__(value)
 
 
-def _texts(name: str, value: Any) -> frozenset[str]:
+def _texts(value: Any, name: str) -> frozenset[str]:
     if isinstance(value, str) or not isinstance(value, Collection):
         raise InvalidValue(name, "must be a collection of strings")
-    return frozenset(_text(name, each) for each in edges.several(value, name, "strings"))
+    return frozenset(_text(each, name) for each in edges.several(value, name, "strings"))
 
 
-def _status(name: str, value: Any) -> TaskStatus:
-    return edges.one_status(value, name)
+def _moment(value: Any, name: str) -> datetime:
+    return aware(name, value)
 
 
-def _flag(name: str, value: Any) -> bool:
-    return edges.flag(value, name)
-
-
-def _labels(name: str, value: Any) -> Mapping[str, str]:
+def _labels(value: Any, name: str) -> Mapping[str, str]:
     found = {}
     for key, text in edges.entries(value, name):
-        label = _text(f"{name}'s key", key)
+        label = _text(key, f"{name}'s key")
         label = label if label.startswith(LABEL) else LABEL + label
-        found[label] = _text(f"{name}[{edges.came(label)}]", text)
+        found[label] = _text(text, f"{name}[{edges.came(label)}]")
     return found
 
 
-def _created(name: str, value: Any) -> Created:
+def _created(value: Any, name: str) -> Created:
     if not isinstance(value, tuple) or len(value) != 2:
         raise InvalidValue("after", "must be a pair (created_at, id) if newest is set")
-    return aware("after[0]", value[0]), _text("after[1]", value[1])
-
-
-def _limit(name: str, value: Any) -> int:
-    return edges.whole(value, name, 0, MAX_LIMIT)
+    return aware("after[0]", value[0]), _text(value[1], "after[1]")
 
 
 _CHECKS: Final[Mapping[str, Any]] = {
-    "status": _status,
+    "status": edges.one_status,
     "kinds": _texts,
     "agent": _text,
     "realms": _texts,
     "labels": _labels,
     "parent": _text,
     "owner": _text,
-    "claimable": _flag,
-    "due": aware,
-    "created_from": aware,
-    "created_before": aware,
-    "newest": _flag,
+    "claimable": edges.flag,
+    "due": _moment,
+    "created_from": _moment,
+    "created_before": _moment,
+    "newest": edges.flag,
     "after": _text,
     "older_than": _created,
-    "limit": _limit,
+    "limit": page_size,
 }
