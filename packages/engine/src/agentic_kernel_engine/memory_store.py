@@ -119,9 +119,8 @@ class MemoryStore:
             else:
                 insort(self._ids, task_id)
             self._by_status[record.task.status].add(task_id)
-            self._hold(task_id, _holder(record))
-            if record.parent is not None:
-                self._children.setdefault(record.parent, set()).add(task_id)
+            _put(self._by_holder, _holder(record), task_id)
+            _put(self._children, record.parent, task_id)
             shelf.append(record.version, events)
 
     async def load(self, task_id: str) -> Record:
@@ -242,21 +241,10 @@ class MemoryStore:
             self._by_status[after.task.status].add(task_id)
         if moved or after.owner != before.owner:
             task_id = after.task.id
-            self._let_go(task_id, _holder(before))
-            self._hold(task_id, _holder(after))
+            _drop(self._by_holder, _holder(before), task_id)
+            _put(self._by_holder, _holder(after), task_id)
         shelf.record = after
         shelf.append(after.version, events)
-
-    def _hold(self, task_id: str, holder: str | None) -> None:
-        if holder is not None:
-            self._by_holder.setdefault(holder, set()).add(task_id)
-
-    def _let_go(self, task_id: str, holder: str | None) -> None:
-        if holder is not None:
-            held = self._by_holder[holder]
-            held.discard(task_id)
-            if not held:
-                del self._by_holder[holder]
 
     def _candidates(self, search: Search, gone: Collection[str]) -> Iterable[str]:
         """Ids in order, from the smallest set that must hold every match."""
@@ -280,12 +268,21 @@ class MemoryStore:
         record = self._shelves.pop(task_id).record
         del self._ids[bisect_right(self._ids, task_id) - 1]
         self._by_status[record.task.status].discard(task_id)
-        self._let_go(task_id, _holder(record))
-        if record.parent is not None:
-            children = self._children[record.parent]
-            children.discard(task_id)
-            if not children:
-                del self._children[record.parent]
+        _drop(self._by_holder, _holder(record), task_id)
+        _drop(self._children, record.parent, task_id)
+
+
+def _put(index: dict[str, set[str]], key: str | None, task_id: str) -> None:
+    if key is not None:
+        index.setdefault(key, set()).add(task_id)
+
+
+def _drop(index: dict[str, set[str]], key: str | None, task_id: str) -> None:
+    if key is not None:
+        ids = index[key]
+        ids.discard(task_id)
+        if not ids:
+            del index[key]
 
 
 def _holder(record: Record) -> str | None:
