@@ -28,6 +28,7 @@ from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
     Any,
+    ClassVar,
     Final,
     Generic,
     Literal,
@@ -101,87 +102,88 @@ Checks = Callable[[], Awaitable[Sequence[Check]]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RuntimeEntry(Generic[OptionsT]):
+class _Offered(Generic[OptionsT]):
+    """The parts that every entry has."""
+
+    _maker: ClassVar[str] = "make"
+    """The name of the field that makes the object."""
+    options: type[OptionsT]
+    """A dataclass; see `read_options`. `NoOptions` for none."""
+    checks: Checks | None = None
+    """Checks that this machine has what the entry needs; they must not spend money."""
+    summary: str = ""
+    """One line for people."""
+
+    def __post_init__(self) -> None:
+        if not callable(getattr(self, self._maker)):
+            raise InvalidValue(self._maker, "must be a function")
+        if self.checks is not None and not callable(self.checks):
+            raise InvalidValue("checks", "must be an async function without arguments, or None")
+        if not isinstance(self.options, type) or not dataclasses.is_dataclass(self.options):
+            raise InvalidValue("options", "must be a dataclass, e.g. NoOptions")
+        for name, hint in get_type_hints(self.options).items():
+            if not _typed(hint):
+                raise InvalidValue(
+                    f"options.{name}", f"is a {hint}; use str, int, float, bool or a Literal"
+                )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeEntry(_Offered[OptionsT]):
     """A runtime: makes the `Substrate` that works on Tasks of the kind with the entry's name."""
 
     make: Callable[[Allowed, OptionsT], Substrate]
     """Makes the substrate. If it has a method ``close``, plain or async, it is called at the end.
     It may raise `CannotStart` with the remedy, for example if a program is missing."""
-    options: type[OptionsT]
-    """A dataclass; see `read_options`. `NoOptions` for none."""
     takes: Collection[Takes] = frozenset()
     """The things that it takes; the others are refused before a Task is stored."""
     limits: Collection[str] = ()
     """The names of the fields of `Limits` that its substrate keeps; see `Limiting`."""
     reads: Collection[str] = ()
     """The forms of states that its substrate reads; see `Reading`."""
-    checks: Checks | None = None
-    """Checks that this machine has what the runtime needs; it must not spend money."""
-    summary: str = ""
-    """One line for people."""
 
     def __post_init__(self) -> None:
-        _check(self, "make")
+        super().__post_init__()
         for each in self.takes:
             if each not in TAKES:
                 raise InvalidValue("takes", f"has {each!r}; use {', '.join(sorted(TAKES))}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProviderEntry(Generic[OptionsT]):
+class ProviderEntry(_Offered[OptionsT]):
     """A provider: makes the planner that asks its models. The Loop around it takes everything."""
 
     make: Callable[[str, OptionsT], ProviderPlanner]
     """Makes the planner of a model. The planner's ``impl`` is the name of the entry."""
-    options: type[OptionsT]
-    """A dataclass; see `read_options`. `NoOptions` for none."""
-    checks: Checks | None = None
-    """Checks that this machine has what the provider needs; it must not spend money."""
-    summary: str = ""
-    """One line for people."""
-
-    def __post_init__(self) -> None:
-        _check(self, "make")
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoreEntry(Generic[OptionsT]):
-    """A store at a URL whose scheme is the name of the entry."""
+class StoreEntry(_Offered[OptionsT]):
+    """A store at a URL whose scheme is the name of the entry.
 
+    Its ``options`` are the parameters after the ``?`` of the URL.
+    """
+
+    _maker = "open"
     open: Callable[[str, OptionsT], AbstractAsyncContextManager[Store]]
     """Opens the store at a URL; leaving the block closes it. It may raise `StoreError`."""
-    options: type[OptionsT]
-    """A dataclass of the parameters after the ``?`` of a URL; see `read_options`."""
     secret: Collection[str] = ()
     """The parameters that are never shown. The password in a URL is never shown either."""
     lease: float = 0.0
     """Seconds for which a process that died may still count as alive."""
-    checks: Checks | None = None
-    """Checks that this machine has what the store needs."""
-    summary: str = ""
-    """One line for people."""
 
     def __post_init__(self) -> None:
-        _check(self, "open")
+        super().__post_init__()
         if not 0 <= self.lease < math.inf:
             raise InvalidValue("lease", f"is {self.lease!r}; give seconds, 0 or more")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObserverEntry(Generic[OptionsT]):
+class ObserverEntry(_Offered[OptionsT]):
     """An observer of the Tasks that a process runs."""
 
     make: Callable[[OptionsT], Observer]
     """Makes the observer. If it has a method ``close``, plain or async, it is called at the end."""
-    options: type[OptionsT]
-    """A dataclass; see `read_options`. `NoOptions` for none."""
-    checks: Checks | None = None
-    """Checks that this machine has what the observer needs."""
-    summary: str = ""
-    """One line for people."""
-
-    def __post_init__(self) -> None:
-        _check(self, "make")
 
 
 Entry = RuntimeEntry[Any] | ProviderEntry[Any] | StoreEntry[Any] | ObserverEntry[Any]
@@ -416,18 +418,3 @@ def _default(each: dataclasses.Field[Any]) -> str | None:
     if each.default is not dataclasses.MISSING:
         return str(each.default)
     return None if each.default_factory is dataclasses.MISSING else str(each.default_factory())
-
-
-def _check(entry: Any, maker: str) -> None:
-    """Refuse an entry that is not well made, when its module is imported."""
-    if not callable(getattr(entry, maker)):
-        raise InvalidValue(maker, "must be a function")
-    if entry.checks is not None and not callable(entry.checks):
-        raise InvalidValue("checks", "must be an async function without arguments, or None")
-    if not isinstance(entry.options, type) or not dataclasses.is_dataclass(entry.options):
-        raise InvalidValue("options", "must be a dataclass, e.g. NoOptions")
-    for name, hint in get_type_hints(entry.options).items():
-        if not _typed(hint):
-            raise InvalidValue(
-                f"options.{name}", f"is a {hint}; use str, int, float, bool or a Literal"
-            )
