@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from agentic_kernel import CannotStart, InvalidValue
 
@@ -25,21 +25,17 @@ from ..record import Record
 from ..store import Store
 from ..substrate import Acting, Limiting, Reading, Substrate
 from ..terms import Terms
+from .complaints import remember
 
 if TYPE_CHECKING:
     from ..plans.limits import Limits
 
 _log = logging.getLogger(__name__)
-K = TypeVar("K")
-V = TypeVar("V")
 Resolver = Callable[[str, str], "Awaitable[Principal | None] | Principal | None"]
 """A function from a principal's name and tenant to the principal as it is now, or to None if this
 Host may not act for it. For a Task that is bound to no principal, it is called with empty texts."""
 RESOLVING: Final = 10.0
 """Seconds that a resolver may take; a longer wait counts as None."""
-_REMEMBERED: Final = 10_000
-"""The most principals, complaints and unreadable states that are remembered; the oldest go first.
-"""
 REFUSED: Final = 2.0
 """Seconds for which the watch does not ask again about a principal that was refused."""
 _FIRST_EVENTS: Final = 16
@@ -202,7 +198,7 @@ class Admission:
         if known is None or known.principal is not principal:
             known = bound_to(principal, terms.terms_for(named))
             if named.named:
-                _remember(self._given, who, known)
+                remember(self._given, who, known)
         if given is None and granted is None:
             return known
         return bound_to(principal, terms.terms_for(named, given, granted))
@@ -252,7 +248,7 @@ class Admission:
 
     def cannot_read(self, record: Record) -> None:
         """Take the Task no more until its state has changed: the substrate cannot read it (R23)."""
-        _remember(self._unreadable, record.task.id, record.step)
+        remember(self._unreadable, record.task.id, record.step)
 
     def _check_limits(self, given: Collection[str], task_id: str) -> None:
         for name in given:
@@ -338,7 +334,7 @@ class Admission:
             elif (task := asyncio.current_task()) is None or task.cancelling():
                 raise  # Somebody cancels this call. Any other cancellation is the resolver's own.
             if (name, tenant) not in self._faults:
-                _remember(self._faults, (name, tenant), None)
+                remember(self._faults, (name, tenant), None)
                 said = "acts_for(%r, %r) failed, which counts as None (this is logged once)"
                 log(_log, fault, said, name, tenant)
             return None
@@ -348,9 +344,9 @@ class Admission:
         whom = "a Task without a principal"
         if name or tenant:
             whom = f"{name!r} of tenant {tenant!r}" if tenant else f"{name!r}"
-        _remember(self._refusals, (name, tenant), self._now() + REFUSED)
+        remember(self._refusals, (name, tenant), self._now() + REFUSED)
         if (name, tenant) not in self._complained:
-            _remember(self._complained, (name, tenant), None)
+            remember(self._complained, (name, tenant), None)
             _log.warning(
                 "task %r is left for another host: this Host does not act for %s; give it "
                 "acts_for= if it should (this is logged once)",
@@ -368,11 +364,3 @@ def _names(given: Any, path: str) -> frozenset[str]:
     if isinstance(given, str):
         raise InvalidValue(path, f"is the text {edges.came(given)}; give a collection of texts")
     return frozenset() if given is None else edges.names(given, path)
-
-
-def _remember(known: dict[K, V], key: K, value: V) -> None:
-    """Add an entry as the newest one, and drop the oldest if there are too many."""
-    known.pop(key, None)
-    known[key] = value
-    if len(known) > _REMEMBERED:
-        del known[next(iter(known))]

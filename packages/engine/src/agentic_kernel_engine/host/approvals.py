@@ -17,6 +17,7 @@ from agentic_kernel import Task, TaskStatus
 from ..faults import contained, report
 from ..plans.lineage import depth
 from ..waiting import asked, decides, digests, request_of
+from .complaints import remember
 
 if TYPE_CHECKING:
     from ..record import Record
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 PATIENCE: Final = 30.0
 """Seconds that one call of a transport may take before it counts as failed."""
-REMEMBERED: Final = 10_000
-"""The number of closed requests that are remembered, so that they are not told again."""
 _PAGE: Final = 100
 
 
@@ -226,9 +225,7 @@ class Desk:
 
     def _close(self, request: Request, how: str, version: int) -> None:
         self._forget(request)
-        self._done[request.digest] = request.task_id, version
-        if len(self._done) > REMEMBERED:
-            del self._done[next(iter(self._done))]
+        remember(self._done, request.digest, (request.task_id, version))
         self._queue.put_nowait((how, request))
 
     def _forget(self, request: Request) -> None:

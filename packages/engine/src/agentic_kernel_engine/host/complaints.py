@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 from agentic_kernel import CannotStart, IllegalTransition, TaskNotFound
 
@@ -13,8 +13,10 @@ from ..errors import HostClosed, StoreError, Unreadable
 from ..faults import is_a, passes, report, said
 
 _log = logging.getLogger(__name__)
-_REMEMBERED: Final = 10_000
-"""The number of complaints that are remembered, so that they are not logged twice."""
+REMEMBERED: Final = 10_000
+"""The most entries that `remember` keeps: complaints, closed requests, tasks that wait."""
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Complaints:
@@ -28,9 +30,7 @@ class Complaints:
         key = task_id, version
         if key in self._known:
             return
-        self._known[key] = None
-        if len(self._known) > _REMEMBERED:
-            del self._known[next(iter(self._known))]
+        remember(self._known, key, None)
         if is_a(fault, StoreError):
             _log.warning("task %r is left alone: %s", task_id, said(fault))
         else:
@@ -51,3 +51,11 @@ class Complaints:
         except BaseException as fault:
             passes(fault)
             self.add(task_id, version, fault)
+
+
+def remember(known: dict[K, V], key: K, value: V) -> None:
+    """Add an entry as the newest one, and drop the oldest if there are too many."""
+    known.pop(key, None)
+    known[key] = value
+    if len(known) > REMEMBERED:
+        del known[next(iter(known))]

@@ -16,6 +16,7 @@ from ..readback import read_back
 from ..receipt import Receipt
 from ..record import Record, acquired_at, host_of, owner_name
 from .change import Change, Decided, change, successor
+from .complaints import remember
 from .family import Family
 from .runner import LiveRuns
 
@@ -24,8 +25,6 @@ _FIRST = 0.1
 """Seconds that a Host waits before the second attempt."""
 _LONGEST = 30.0
 """Seconds that it waits at most."""
-_REMEMBERED = 10_000
-"""The most waiting Tasks that are remembered; a forgotten one begins its delay again."""
 
 
 class TakeOver:
@@ -272,7 +271,8 @@ class Backoff:
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self._clock = clock
         self._seen: dict[str, tuple[tuple[str | None, int], datetime]] = {}
-        """By Task: its owner and attempts, and the moment at which they were first seen."""
+        """By Task: its owner and attempts, and the moment at which they were first seen. The delay
+        of a forgotten Task begins again."""
         self._next: datetime | None = None
 
     def over(self, record: Record) -> bool:
@@ -284,9 +284,7 @@ class Backoff:
         known, since = self._seen.get(task_id, (None, now))
         if known != state or since > now:  # The clock may have been set back.
             since = now
-            self._seen[task_id] = state, since
-            if len(self._seen) > _REMEMBERED:
-                del self._seen[next(iter(self._seen))]
+            remember(self._seen, task_id, (state, since))
         until = since + timedelta(seconds=min(_LONGEST, _FIRST * 2 ** min(record.attempts - 1, 20)))
         if now >= until:
             self._seen.pop(task_id, None)
