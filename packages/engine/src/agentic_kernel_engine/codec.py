@@ -74,15 +74,7 @@ def task_from_json(text: str | bytes) -> Task:
             range.
         InvalidTask: The document is not a legal Task.
     """
-    return task_from_dict(_strict(text))
-
-
-def task_from_dict(fields: Any) -> Task:
-    """A Task from the plain values of `task_to_dict`.
-
-    Raises:
-        InvalidTask: The values are not a legal Task.
-    """
+    fields = _strict(text)
     if not isinstance(fields, Mapping):
         raise InvalidTask("task", "must be a JSON object")
     unknown = fields.keys() - _TASK_FIELDS
@@ -173,20 +165,12 @@ def event_to_dict(event: Event) -> dict[str, Any]:
 
 
 def event_from_json(text: str | bytes) -> Event:
-    """An Event from its JSON document.
+    """An Event from its JSON document; ``id`` and ``at`` may be left out.
 
     Raises:
         InvalidValue: The document is not JSON, or not the document of an Event.
     """
-    return event_from_dict(_strict(text))
-
-
-def event_from_dict(fields: Any) -> Event:
-    """An Event from the plain values of `event_to_dict`; ``id`` and ``at`` may be left out.
-
-    Raises:
-        InvalidValue: The values are not those of an Event.
-    """
+    fields = _strict(text)
     if not isinstance(fields, Mapping) or not fields.keys() <= {"id", "at", "type", "data"}:
         raise InvalidValue("event", "must be a JSON object of id, at, type and data")
     id, at = fields.get("id"), fields.get("at")
