@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agentic_kernel import KernelError, TaskStatus
@@ -176,10 +177,5 @@ class Unreadable(StoreError):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unreadable, (self.task_id, self.version, self.status, self.newer, self.why)
-
-
-def _unreadable(
-    task_id: str, version: int, status: TaskStatus | None, newer: bool, why: str
-) -> Unreadable:
-    return Unreadable(task_id, version, status, newer=newer, why=why)
+        again = partial(type(self), newer=self.newer, why=self.why)
+        return again, (self.task_id, self.version, self.status)
