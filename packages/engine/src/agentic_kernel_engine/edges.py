@@ -184,8 +184,6 @@ def choice(value: Any, name: str, known: Sequence[str]) -> str:
     Raises:
         InvalidValue: The value is not one of them.
     """
-    if type(value) is str and value in known:
-        return value
     if not issubclass(type(value), str) or str.__str__(value) not in known:
         raise InvalidValue(name, f"is {came(value)}; use {', '.join(known)}")
     return str.__str__(value)
