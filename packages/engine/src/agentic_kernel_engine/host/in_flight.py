@@ -129,12 +129,20 @@ class Shielded:
         self._ended = self._done
         self._around = Context()
 
-    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    def start(
+        self, work: Coroutine[Any, Any, T], result: asyncio.Future[T] | None = None
+    ) -> asyncio.Task[T]:
         """Begin the work and keep hold of it until it is done.
 
         The work reports its own faults: an exception that it raises is not logged here.
+
+        Args:
+            result: A future that gets the result or the exception of the work.
         """
-        return self._started(work, None)
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = result
+        task.add_done_callback(self._ended, context=self._around)
+        return task
 
     def at_once(self, work: Coroutine[Any, Any, None]) -> None:
         """Run the work synchronously; start a task for the rest of it only if it suspends.
@@ -153,7 +161,7 @@ class Shielded:
         Like `asyncio.shield`, but one turn of the event loop less (the step in benchmarks/host.py).
         """
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._started(work, result)
+        self.start(work, result)
         return result
 
     async def settle(self, work: Coroutine[Any, Any, T]) -> tuple[T, asyncio.CancelledError | None]:
@@ -185,14 +193,6 @@ class Shielded:
             return True
         _, left = await asyncio.wait(others, timeout=timeout)
         return not left
-
-    def _started(
-        self, work: Coroutine[Any, Any, T], result: asyncio.Future[T] | None
-    ) -> asyncio.Task[T]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks[task] = result
-        task.add_done_callback(self._ended, context=self._around)
-        return task
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         result = self._tasks.pop(task)
