@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar
 
 from agentic_kernel import Complete, Fail, Failure, InvalidValue, Kill, Task, TaskStatus
@@ -35,7 +34,6 @@ from .news import News
 from .parts import Parts
 from .queries import Queries, checked_id
 from .rerun import rerun
-from .run import Run
 from .runner import LiveRuns
 from .takeover import TakeOver
 from .verbs import Verbs
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
     from ..seams.agent_tool import AgentTool
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Event)
 _now = partial(datetime.now, UTC)
 SHORTEST: Final = 0.001
 """The shortest interval between two looks of a Host at its store, in seconds."""
@@ -145,7 +144,8 @@ class Host(Decisions, Queries):
         watcher = None if observer is None else observing(observer, "observer")
         self._news = news = News(parts, watcher, self._desk)
         self._live = live = LiveRuns(
-            parts, news, substrate, kinds, self._job, self._follow,
+            parts, news, substrate, kinds,
+            lambda run: Job(run, self._family), lambda run: self._family.follow(run),
             admission=admission,
             max_in_flight=edges.whole_or_none(max_in_flight, "max_in_flight", 1),
             unwind_timeout=edges.seconds(unwind_timeout, "unwind_timeout"),
@@ -188,12 +188,7 @@ class Host(Decisions, Queries):
         await self._join()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     # Runtime
@@ -559,14 +554,8 @@ class Host(Decisions, Queries):
             HostClosed: The Host was closed meanwhile.
         """
         key, place = checked_id(task_id), edges.cursor(after, "after")
-        return self._watch_one(key, place, children=edges.flag(children, "children"))
-
-    async def _watch_one(
-        self, task_id: str, after: Cursor | None, *, children: bool
-    ) -> AsyncIterator[TaskEvent]:
-        await self._join()
-        async for event in self._reader.watch(task_id, after, children=children):
-            yield event
+        both = edges.flag(children, "children")
+        return self._once_joined(self._reader.watch(key, place, children=both))
 
     def stream(self, task_id: str, after: Cursor | None = None) -> AsyncIterator[Event]:
         """Durable events after a cursor, each once and in order, until the Task is terminal.
@@ -577,11 +566,12 @@ class Host(Decisions, Queries):
             InvalidValue: The id is not a string, or the cursor is not an `EventId`; raised at once.
             TaskNotFound: No such Task is stored; raised before the first event.
         """
-        return self._stream(checked_id(task_id), edges.cursor(after, "after"))
+        key, place = checked_id(task_id), edges.cursor(after, "after")
+        return self._once_joined(self._news.stream(key, place))
 
-    async def _stream(self, task_id: str, after: Cursor | None) -> AsyncIterator[Event]:
+    async def _once_joined(self, events: AsyncIterator[E]) -> AsyncIterator[E]:
         await self._join()
-        async for event in self._news.stream(task_id, after):
+        async for event in events:
             yield event
 
     async def post(self, task_id: str, decision: Mapping[str, Any]) -> int:
@@ -663,13 +653,6 @@ class Host(Decisions, Queries):
         self._live.turn_away()
         await self._parts.shielded.idle(self._live.unwind_timeout)
         await self.store.leave(self.name)
-
-    def _job(self, run: Run) -> Job:
-        """The substrate's handle on a run; by it the run reaches the verbs of its Host."""
-        return Job(run, self._family)
-
-    def _follow(self, run: Run) -> None:
-        self._family.follow(run)
 
     def _only_kind(self) -> str | None:
         """The one runtime kind that this Host serves; None if it serves several, or all."""
