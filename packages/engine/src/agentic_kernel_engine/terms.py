@@ -12,8 +12,6 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 
-from .principal import NOBODY, Principal
-
 
 class Terms(msgspec.Struct, frozen=True, omit_defaults=True):
     """The terms of one Task."""
@@ -47,15 +45,6 @@ NONE: Final = Terms()
 """The terms of a Task that acts for no named principal and has no limits of its own."""
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Terms).decode
-
-
-def terms_for(
-    principal: Principal = NOBODY,
-    limits: dict[str, Any] | None = None,
-    grant: dict[str, Any] | None = None,
-) -> Terms:
-    """The terms of a Task that acts for a principal."""
-    return Terms(principal.name, principal.tenant, limits, grant)
 
 
 def decoded(text: bytes | None) -> Terms:

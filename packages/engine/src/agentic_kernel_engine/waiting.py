@@ -167,7 +167,7 @@ def surfaced(child: Task, waiting: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def field_text(entry: Mapping[str, Any], name: str) -> str:
-    """A field of a stored decision; "" if the field is not text."""
+    """A field of a stored decision or principal; "" if the field is not text."""
     value = entry.get(name, "")
     return value if isinstance(value, str) else ""
 

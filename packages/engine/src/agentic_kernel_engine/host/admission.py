@@ -25,6 +25,7 @@ from ..record import Record
 from ..store import Store
 from ..substrate import Acting, Limiting, Reading, Substrate
 from ..terms import Terms
+from ..waiting import field_text
 from .complaints import remember
 
 if TYPE_CHECKING:
@@ -50,8 +51,14 @@ class Binding(NamedTuple):
     realm: str
 
 
-def bound_to(principal: Principal, given: Terms) -> Binding:
-    """The binding with these terms."""
+def bound_to(
+    principal: Principal,
+    named: Principal,
+    limits: dict[str, Any] | None = None,
+    grant: dict[str, Any] | None = None,
+) -> Binding:
+    """The binding to a principal, under the name and the tenant of another one or the same."""
+    given = Terms(named.name, named.tenant, limits, grant)
     return Binding(principal, given.encoded(), given.realm)
 
 
@@ -120,7 +127,7 @@ class Admission:
         self.default: Binding | None = None
         """The binding of a dispatch without arguments; None if the resolver must be asked."""
         if acts_for is None or self._own.named:
-            self.default = bound_to(self._own, terms.terms_for(self._own))
+            self.default = bound_to(self._own, self._own)
         limiting: Limiting | None = edges.optional(substrate, "substrate", Limiting)
         self._limits = _names(limiting and limiting.limit_names, "substrate.limit_names")
         self._reads = _names(reading and reading.reads, "substrate.reads")
@@ -196,12 +203,12 @@ class Admission:
         who = named.name, named.tenant
         known = self._given.get(who)
         if known is None or known.principal is not principal:
-            known = bound_to(principal, terms.terms_for(named))
+            known = bound_to(principal, named)
             if named.named:
                 remember(self._given, who, known)
         if given is None and granted is None:
             return known
-        return bound_to(principal, terms.terms_for(named, given, granted))
+        return bound_to(principal, named, given, granted)
 
     # Tasks that are stored
 
@@ -293,11 +300,7 @@ class Admission:
             if event.type == vocabulary.RUN_STARTED:
                 who = event.data.get("principal")
                 if isinstance(who, Mapping):
-                    name, tenant = who.get("name"), who.get("tenant")
-                    return (
-                        name if isinstance(name, str) else "",
-                        tenant if isinstance(tenant, str) else "",
-                    )
+                    return field_text(who, "name"), field_text(who, "tenant")
                 break
         return "", ""
 

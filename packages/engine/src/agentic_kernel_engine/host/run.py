@@ -235,8 +235,7 @@ class Run(FifoLock):
 
     def note(self, key: str, value: Any) -> None:
         self.check_alive()
-        if type(key) is not str or not values.plain(key):
-            key = edges.text(key, "notes' key")
+        key = edges.text(key, "notes' key")
         try:
             text = values.encode(value)
         except InvalidValue:
