@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import msgspec
@@ -57,26 +57,10 @@ the run. Versions before 0.2 wrote no ``at``."""
 RUN_TURN: Final = "run.turn"
 """The text so far is a finished turn; deltas that follow begin a new text."""
 
-HOST_EVENTS: Final = frozenset(
-    {
-        TASK_DISPATCHED,
-        TASK_CLAIMED,
-        TASK_PAUSE_REQUESTED,
-        TASK_PAUSE_WITHDRAWN,
-        TASK_PAUSED,
-        TASK_RESUMED,
-        TASK_RELEASED,
-        TASK_COMPLETED,
-        TASK_FAILED,
-        TASK_KILLED,
-        TASK_DECISION_POSTED,
-        RESULT_DROPPED,
-        RUN_ABANDONED,
-        RUN_BEGUN,
-        RUN_DELTA,
-        RUN_TURN,
-    }
+HOST_EVENTS: Final[frozenset[str]] = frozenset(
+    value for name, value in globals().items() if name.startswith(("TASK_", "RUN_", "RESULT_"))
 )
+"""Every type above."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -127,6 +111,8 @@ def make(event: Any, at: datetime, path: str = "event") -> tuple[Event, bytes]:
         given = values.mapping(event, path)
         data = {key: value for key, value in given.items() if key != "type"}
         event = Event(given.get("type", "substrate.event"), data)
+    if not isinstance(event.type, str) or not event.type:
+        raise InvalidValue(f"{path}.type", "must be a non-empty string")
     kind = _type_text(event.type, f"{path}.type")
     text = values.encode(event.data, f"{path}.data")
     if not text.startswith(b"{"):
@@ -172,25 +158,14 @@ def stamp(at: datetime) -> int:
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
-_types: dict[str, bytes] = {}
-"""Cache of the JSON text of event types, because most events have one of a few types."""
-_MOST_TYPES = 1_000
-
-
 _FIRST: Final = stamp(moments.EARLIEST)
 _LAST: Final = stamp(moments.LATEST)
 
 
-def _type_text(type: Any, path: str) -> bytes:
-    if not isinstance(type, str) or not type:
-        raise InvalidValue(path, "must be a non-empty string")
-    if type in _types:
-        return _types[type]
-    values.check_text(type, path)
-    text = values.encode(type)
-    if len(_types) < _MOST_TYPES:
-        _types[type] = text
-    return text
+@lru_cache(1_000)
+def _type_text(type: str, path: str) -> bytes:
+    """The JSON text of an event's type; most events have one of a few types."""
+    return values.encode(type, path)
 
 
 def ending(mutation: Mutation, by: str) -> Event:
