@@ -124,13 +124,10 @@ class LiveRuns:
             return False
         try:
             principal = await self.admission.admit(record)
+            if not self._houses(record.parent):
+                arrival.take()
         except CannotStart:
             return False
-        housed = self._houses(record.parent)
-        if not (housed or self.slots.free):
-            return False
-        if not housed:
-            arrival.take()
         arrival.principal = principal
         return True
 
