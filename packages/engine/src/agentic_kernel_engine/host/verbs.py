@@ -122,31 +122,25 @@ class Verbs:
             except BaseException:
                 arrival.give_up()
                 raise
-        work = self._begin(task, parent, arrival, bound, first)
-        return await (work if self._parts.immediate else self._parts.shielded.run(work))
+        parts = self._parts
 
-    async def _begin(
-        self,
-        task: Task,
-        parent: str | None,
-        arrival: Arrival,
-        bound: Binding,
-        first: Mapping[str, Any] | None,
-    ) -> Receipt:
-        now, parts = self._parts.clock(), self._parts
-        arrival.principal, terms, realm = bound
-        with arrival:
-            record = Record(
-                apply(task, _DISPATCH, now), owner=owner_name(parts.name, 1), attempts=1,
-                parent=parent, terms=terms, realm=realm,
-                inbox=() if first is None else (freeze({**first, "id": 1}),),
-            )  # fmt: skip
-            by = {"by": record.owner}
-            made = vocabulary.by_act(vocabulary.TASK_DISPATCHED, by, next(parts.acts), now)
-            await self._insert(record, made)
-            self._news.published(record, [made])
-            self._live.start(record, arrival)
-        return Receipt(record.task, True, record.version, "transition")
+        async def begin() -> Receipt:
+            now = parts.clock()
+            arrival.principal, terms, realm = bound
+            with arrival:
+                record = Record(
+                    apply(task, _DISPATCH, now), owner=owner_name(parts.name, 1), attempts=1,
+                    parent=parent, terms=terms, realm=realm,
+                    inbox=() if first is None else (freeze({**first, "id": 1}),),
+                )  # fmt: skip
+                by = {"by": record.owner}
+                made = vocabulary.by_act(vocabulary.TASK_DISPATCHED, by, next(parts.acts), now)
+                await self._insert(record, made)
+                self._news.published(record, [made])
+                self._live.start(record, arrival)
+            return Receipt(record.task, True, record.version, "transition")
+
+        return await (begin() if parts.immediate else parts.shielded.run(begin()))
 
     async def _insert(self, record: Record, text: bytes) -> None:
         try:
@@ -337,9 +331,10 @@ class Verbs:
             run = self._live.current.get(task_id)
             # A run that lost the Task writes nothing, even before it learns of that (R1).
             here = run is not None and run.ended is None and run.owner == before.owner
-            here = here and whole
-            emitted = run.emitted() if run is not None and here else []
-            notes = dict(run.notes) if run is not None and here else {}
+            if not here or not whole:
+                run = None
+            emitted = [] if run is None else run.emitted()
+            notes = {} if run is None else run.notes
             final: Mutation = mutation
             if whole and isinstance(mutation, Kill) and not before.task.status.terminal:
                 live = [from_stored(None, text) for text in emitted]
@@ -349,9 +344,8 @@ class Verbs:
             if task is before.task:
                 return None
             after = successor(before, task=task, owner=None, inbox=(), due_at=None)
-            heeded = run.heeded if run is not None and here else ()
-            ending = vocabulary.ending(mutation, self._parts.name)
-            return after, [*emitted, *inbox.left_over(before, heeded), ending]
+            left = inbox.left_over(before, () if run is None else run.heeded)
+            return after, [*emitted, *left, vocabulary.ending(mutation, self._parts.name)]
 
         done = await change(self._parts, task_id, decide, lambda: self._live.held(task_id))
         return done, len(emitted)
