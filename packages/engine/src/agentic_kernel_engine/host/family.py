@@ -133,12 +133,7 @@ class Family:
                 raise
             return Receipt(record.task, False, record.version)
 
-    async def account(self, run: Run, task_id: str) -> Account:
-        """What a Task of the run's family has used, as its record says."""
-        run.check_alive()
-        return await self.account_of(task_id)
-
-    async def account_of(self, task_id: str) -> Account:
+    async def account(self, task_id: str) -> Account:
         """What a Task has used, as its record says (R18).
 
         Raises:

@@ -277,7 +277,7 @@ class Host(Decisions, Queries):
         Raises:
             TaskNotFound: No such Task is stored.
         """
-        return await self._verb(task_id, lambda key: self._family.account_of(key))
+        return await self._verb(task_id, lambda key: self._family.account(key))
 
     async def fence(self, task_id: str, parent: Task) -> None:
         """Store a Task that is not stored as cancelled, so that no process can begin it (R18).
