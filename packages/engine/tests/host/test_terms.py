@@ -220,6 +220,19 @@ async def test_a_host_of_some_realms_takes_only_their_tasks(
 
 
 @pytest.mark.rule("R19")
+@pytest.mark.parametrize("verb", ["dispatch", "run", "step"])
+async def test_a_host_of_some_realms_dispatches_for_its_own_principal_in_one_of_them(
+    new_task: NewTask, verb: str
+) -> None:
+    async with Host(Named(BOB), realms=["acme"], **BRISK) as host:
+        with pytest.raises(CannotStart, match="realm 'zeta' is not one of this Host's: 'acme'"):
+            await getattr(host, verb)(new_task(id="new"))
+        assert await host.get_many(["new"]) == {}
+    async with Host(Named(ANN), realms=["acme"], **BRISK) as host:
+        assert (await host.run(new_task())).result == "ann"
+
+
+@pytest.mark.rule("R19")
 async def test_a_task_of_an_older_version_acts_for_whom_it_began(
     new_task: NewTask, until: Until
 ) -> None:

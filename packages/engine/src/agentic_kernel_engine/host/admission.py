@@ -125,8 +125,10 @@ class Admission:
             raise InvalidValue("realms", "is empty; name at least one, or leave it out for all")
         self._own = NOBODY if acting is None else acting.principal
         self.default: Binding | None = None
-        """The binding of a dispatch without arguments; None if the resolver must be asked."""
-        if acts_for is None or self._own.named:
+        """The binding of a dispatch without arguments; None if the resolver must be asked, or if
+        the Host could not take such a Task again."""
+        served = self.realms is None or self._own.tenant in self.realms
+        if served and (acts_for is None or self._own.named):
             self.default = bound_to(self._own, self._own)
         limiting: Limiting | None = edges.optional(substrate, "substrate", Limiting)
         self._limits = _names(limiting and limiting.limit_names, "substrate.limit_names")
@@ -166,6 +168,8 @@ class Admission:
                 resolver refuses the principal, or no principal was given and the resolver names
                 none for such Tasks.
         """
+        if principal is None and limits is None and grant is None and self.default is not None:
+            return self.default
         plain = limits is None and grant is None and self._resolver is None
         if plain and type(principal) is Principal:
             before = self._given.get((principal.name, principal.tenant))

@@ -23,7 +23,7 @@ from ..receipt import Receipt
 from ..store import Store
 from ..substrate import Metered, Substrate
 from . import inbox
-from .admission import Admission, Binding, Resolver
+from .admission import Admission, Resolver
 from .approvals import Approvals, Desk
 from .decisions import Decisions
 from .event_reader import EventReader
@@ -226,7 +226,7 @@ class Host(Decisions, Queries):
                 tenant, has no free slot or is draining, or the substrate refuses the Task.
         """
         self._check_start(task)
-        bound = await self._bound(task, principal, limits)
+        bound = await self._live.admission.bind(principal, limits, task.id)
         await self._join()
         arrival = self._live.arrival(task.id)
         if should_cancel is not None:
@@ -397,7 +397,7 @@ class Host(Decisions, Queries):
         self._check_start(task)
         if should_cancel is not None:
             edges.predicate(should_cancel, "should_cancel")
-        # As `_bound`, without a call more (MOST_OF_A_RUN in tests/loop/test_cost.py).
+        # As `bind`, without a call more (MOST_OF_A_RUN in tests/loop/test_cost.py).
         bound = self._live.admission.default
         if principal is not None or limits is not None or bound is None:
             bound = await self._live.admission.bind(principal, limits, task.id)
@@ -445,7 +445,7 @@ class Host(Decisions, Queries):
                 )
             return await super().step(task)
         self._check_start(task)
-        bound = await self._bound(task, principal, limits)
+        bound = await self._live.admission.bind(principal, limits, task.id)
         await self._join()
         arrival = self._live.arrival(task.id)
         arrival.take()
@@ -520,7 +520,7 @@ class Host(Decisions, Queries):
         if should_cancel is not None:
             edges.predicate(should_cancel, "should_cancel")
         await self._join()
-        bound = await self._bound(task, principal, limits)
+        bound = await self._live.admission.bind(principal, limits, task.id)
         await self._live.slots.wait(task.id)
         arrival = self._live.arrival(task.id, in_slot=True)
         arrival.should_cancel = should_cancel
@@ -662,18 +662,6 @@ class Host(Decisions, Queries):
     def _check_open(self) -> None:
         if self._news.closed:
             raise HostClosed
-
-    async def _bound(
-        self,
-        task: Task,
-        principal: Principal | None,
-        limits: Limits | Mapping[str, Any] | None,
-    ) -> Binding:
-        """For whom a Task is dispatched here, and within which limits."""
-        admission = self._live.admission
-        if principal is None and limits is None and admission.default is not None:
-            return admission.default
-        return await admission.bind(principal, limits, task.id)
 
     def _check_start(self, task: Task) -> None:
         self._check_open()
