@@ -229,11 +229,9 @@ class Family:
 
     async def look_again(self, paused: Sequence[Record]) -> None:
         """Resume the paused Tasks whose request is settled; kill those whose parent was killed."""
-        wanted = {id for record in paused for id in (record.parent, *children_asking(record.task))}
-        wanted.discard(None)
-        found: Mapping[str, Record] = {}
-        if wanted:
-            found = await self._store.load_many([id for id in wanted if id is not None])
+        wanted = {record.parent for record in paused if record.parent is not None}
+        wanted.update(*(children_asking(record.task) for record in paused))
+        found = await self._store.load_many(wanted) if wanted else {}
         tasks = {task_id: record.task for task_id, record in found.items()}
         for record in paused:
             parent = tasks.get(record.parent or "")
