@@ -407,8 +407,7 @@ class Host(Decisions, Queries):
         task_id = task.id
         end = self._news.end_of(task_id)
         try:
-            if should_cancel is not None:
-                arrival.should_cancel = should_cancel
+            arrival.should_cancel = should_cancel
             await self._verbs.dispatch(task, None, arrival, bound)
             if should_cancel is not None:
                 return await self._news.wait_for_cancelled(task_id)
@@ -449,8 +448,7 @@ class Host(Decisions, Queries):
         await self._join()
         arrival = self._live.arrival(task.id)
         arrival.take()
-        first = {"type": STEP}
-        return await self._verbs.dispatch(task, None, arrival, bound, first)
+        return await self._verbs.dispatch(task, None, arrival, bound, {"type": STEP})
 
     def as_tool(
         self,
