@@ -8,6 +8,7 @@ the new supplements, and leaves out the fields that stayed the same.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -195,9 +196,8 @@ def unreadable(task_id: str, version: int, fault: InvalidValue, *texts: bytes) -
     """
     status: TaskStatus | None = None
     for text in texts:
-        found = _legible(text, "st")
-        if isinstance(found, str) and found in _STATUSES:
-            status = TaskStatus(found)
+        with suppress(ValueError):
+            status = TaskStatus(_legible(text, "st"))
     newer = isinstance(fault, NewerForm)
     return Unreadable(task_id, version, status, newer=newer, why=f"{fault.path} {fault.reason}")
 
@@ -208,9 +208,6 @@ def owner_in(*texts: bytes) -> str | None:
     for text in texts:
         owner = _legible(text, "owner", owner)
     return owner if isinstance(owner, str) else None
-
-
-_STATUSES = frozenset(status.value for status in TaskStatus)
 
 
 def _legible(text: bytes, name: str, default: Any = None) -> Any:
