@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 from agentic_kernel import (
@@ -133,18 +134,17 @@ class Verbs:
                     parent=parent, terms=terms, realm=realm,
                     inbox=() if first is None else (freeze({**first, "id": 1}),),
                 )  # fmt: skip
-                by = {"by": record.owner}
-                made = vocabulary.by_act(vocabulary.TASK_DISPATCHED, by, next(parts.acts), now)
-                await self._insert(record, made)
-                self._news.published(record, [made])
+                await self._insert(record, vocabulary.TASK_DISPATCHED, record.owner, now)
                 self._live.start(record, arrival)
             return Receipt(record.task, True, record.version, "transition")
 
         return await (begin() if parts.immediate else parts.shielded.run(begin()))
 
-    async def _insert(self, record: Record, text: bytes) -> None:
+    async def _insert(self, record: Record, type: str, by: str | None, now: datetime) -> None:
+        """Store a new record with its first event, and pass the two on."""
+        made = vocabulary.by_act(type, {"by": by}, next(self._parts.acts), now)
         try:
-            await self._store.insert(record, [text])
+            await self._store.insert(record, [made])
         except UnknownOutcome:
             current = await read_back(self._store, record.task.id)
             if current is None:
@@ -152,8 +152,9 @@ class Verbs:
                     "the store did not answer and nothing was stored; dispatch it again",
                     record.task.id,
                 ) from None
-            if not await landed(self._store, record, [text]):
+            if not await landed(self._store, record, [made]):
                 raise TaskExists(record.task.id) from None
+        self._news.published(record, [made])
 
     async def pause(self, task_id: str) -> Receipt:
         """Ask the owner to pause at its next safe point; without a living owner pause now (R10)."""
@@ -404,11 +405,8 @@ class Verbs:
         )  # fmt: skip
         ended = apply(apply(task, _DISPATCH, now), Kill(), now)
         record = Record(ended, state=FENCED, parent=parent.id)
-        by = {"by": self._parts.name}
-        made = vocabulary.by_act(vocabulary.TASK_KILLED, by, next(self._parts.acts), now)
         with suppress(TaskExists):
-            await self._insert(record, made)
-            self._news.published(record, [made])
+            await self._insert(record, vocabulary.TASK_KILLED, self._parts.name, now)
 
     async def _change(self, task_id: str, decide: Decide) -> Change | Record:
         """Call `change`, then tell the local run and the waiting callers."""
