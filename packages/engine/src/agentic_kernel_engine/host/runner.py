@@ -31,7 +31,7 @@ from ..substrate import Accepting, Cleaning, Substrate
 from ..waiting import pause_waits, without_pause
 from . import inbox
 from .admission import Admission
-from .change import STALLED, Change, change, successor
+from .change import STALLED, Decide, Decided, change, successor
 from .ending import fault_of, mutation_of, unstorable
 from .flushing import Flushing
 from .history import history
@@ -364,21 +364,18 @@ class LiveRuns:
     async def _drop_result(self, run: Run) -> None:
         """Report a result that came after the Task was lost. It never ends the Task (R10)."""
 
-        async def append(before: Record) -> tuple[Record, Sequence[Event]] | None:
+        async def append(before: Record) -> Decided:
             if before.task.status.terminal:
                 return None
             return successor(before), [Event(vocabulary.RESULT_DROPPED, {"by": run.owner})]
 
         try:
-            done = await change(self.parts, run.task_id, append)
+            await self.change(run.task_id, append)
         except (StoreError, TaskNotFound) as fault:
             reason = said(fault)
             _log.warning(
                 "task %r: the event of a dropped result is not stored: %s", run.task_id, reason
             )
-            return
-        if isinstance(done, Change):
-            self.news.published(done.after, done.events)
 
     async def _leave_unread(self, run: Run, reason: str) -> None:
         """Release a Task whose state the substrate cannot read, for another Host (R23)."""
@@ -423,7 +420,7 @@ class LiveRuns:
         """
         owner = record.owner
 
-        async def leave(before: Record) -> tuple[Record, Sequence[Event]] | None:
+        async def leave(before: Record) -> Decided:
             if before.owner != owner:
                 return None
             if pause or pause_waits(before):
@@ -437,9 +434,15 @@ class LiveRuns:
             attempts = 0 if anew else max(before.attempts - uncounted, 0)
             return successor(before, owner=None, attempts=attempts), [released]
 
-        done = await change(self.parts, record.task.id, leave)
-        if isinstance(done, Change):
-            self.news.published(done.after, done.events)
+        await self.change(record.task.id, leave)
+
+    async def change(self, task_id: str, decide: Decide) -> Record | None:
+        """Change a Task that no run here can write to; return its next record if it is changed."""
+        done = await change(self.parts, task_id, decide)
+        if isinstance(done, Record):
+            return None
+        self.news.published(done.after, done.events)
+        return done.after
 
     def unwinding(self, run: Run) -> None:
         """Watch a run that was told to unwind; report it if it does not unwind in time (R7)."""

@@ -15,7 +15,7 @@ from ..events import Event
 from ..readback import read_back
 from ..receipt import Receipt
 from ..record import Record, acquired_at, host_of, owner_name
-from .change import Change, Decided, change, successor
+from .change import Decided, successor
 from .complaints import remember
 from .family import Family
 from .runner import LiveRuns
@@ -251,11 +251,7 @@ class TakeOver:
             after = successor(before, owner=owner, attempts=before.attempts + 1)
             return after, [Event(vocabulary.TASK_CLAIMED, {"by": self._parts.name})]
 
-        done = await change(self._parts, owned.task.id, decide)
-        if not isinstance(done, Change):
-            return None
-        self._news.published(done.after, done.events)
-        return done.after
+        return await self._live.change(owned.task.id, decide)
 
 
 class Backoff:
