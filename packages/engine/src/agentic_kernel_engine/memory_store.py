@@ -235,12 +235,11 @@ class MemoryStore:
     def _replace(self, shelf: _Shelf, after: Record, events: Sequence[bytes]) -> None:
         before = shelf.record
         moved = after.task.status is not before.task.status
-        if moved:
-            task_id = after.task.id
-            self._by_status[before.task.status].discard(task_id)
-            self._by_status[after.task.status].add(task_id)
         if moved or after.owner != before.owner:
             task_id = after.task.id
+            if moved:
+                self._by_status[before.task.status].discard(task_id)
+                self._by_status[after.task.status].add(task_id)
             _drop(self._by_holder, _holder(before), task_id)
             _put(self._by_holder, _holder(after), task_id)
         shelf.record = after
