@@ -71,9 +71,7 @@ def waiting_for(task: Task) -> WaitingFor | None:
     """
     if edges.instance(task, "task", Task).status is not TaskStatus.PAUSED:
         return None
-    note = task.metadata.get(WAITING_FOR) if WAITING_FOR in task.noted else None
-    if not isinstance(note, Mapping):
-        return None
+    note = _note(task)
     if note.get("kind") == "schedule":
         return cast(WaitingFor, note) if isinstance(note.get("at"), str) else None
     return cast("WaitingFor | None", request_of(task))
@@ -85,9 +83,7 @@ def request_of(task: Task) -> Mapping[str, Any] | None:
     The note asks for an approval, with the digest of each of its ``requests``, or for the answer to
     a question, with its ``digest``. A value that came in with the Task's input is ignored.
     """
-    note = task.metadata.get(WAITING_FOR) if WAITING_FOR in task.noted else None
-    if not isinstance(note, Mapping):
-        return None
+    note = _note(task)
     match note.get("kind"):
         case "question":
             requests: Any = [note] if "digest" in note else []
@@ -104,6 +100,12 @@ def request_of(task: Task) -> Mapping[str, Any] | None:
         and all(isinstance(child, str) for child in children)
     )
     return note if fits else None
+
+
+def _note(task: Task) -> Mapping[str, Any]:
+    """The note of the Task's own run about what it waits for; empty if there is none."""
+    note = task.metadata.get(WAITING_FOR) if WAITING_FOR in task.noted else None
+    return note if isinstance(note, Mapping) else {}
 
 
 def asked(task: Task) -> Mapping[str, Any] | None:
