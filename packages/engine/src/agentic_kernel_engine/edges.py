@@ -258,6 +258,17 @@ def names(value: Any, name: str) -> frozenset[str]:
     return frozenset(text(each, f"{name}[{index}]") for index, each in enumerate(found))
 
 
+def ids(value: Any, name: str) -> Iterable[Any]:
+    """Check that a value is an iterable of ids, and no text; the ids are not looked at.
+
+    Raises:
+        InvalidValue: The value is a text, or not iterable.
+    """
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise InvalidValue(name, f"must be a collection of ids, not {type(value).__name__}")
+    return value
+
+
 def kinds(value: Any, name: str) -> frozenset[str] | None:
     """Check a collection of runtime kinds; None stands for every kind.
 

@@ -83,11 +83,7 @@ class Router:
         return (await self._locate(task_id))[0]
 
     async def get_many(self, task_ids: Iterable[str]) -> Mapping[str, Task]:
-        if isinstance(task_ids, (str, bytes)) or not isinstance(task_ids, Iterable):
-            raise InvalidValue(
-                "task_ids", f"must be a collection of ids, not {type(task_ids).__name__}"
-            )
-        wanted = list(task_ids)
+        wanted = list(edges.ids(task_ids, "task_ids"))
         found: dict[str, Task] = {}
         for runtime in self._distinct:
             found.update(await runtime.get_many([id for id in wanted if id not in found]))

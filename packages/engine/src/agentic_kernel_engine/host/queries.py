@@ -29,12 +29,8 @@ class Queries(ABC):
 
     async def get_many(self, task_ids: Iterable[str]) -> Mapping[str, Task]:
         """The latest snapshots of those ids that are stored."""
-        if isinstance(task_ids, (str, bytes)) or not isinstance(task_ids, Iterable):
-            raise InvalidValue(
-                "task_ids", f"must be a collection of ids, not {type(task_ids).__name__}"
-            )
         known = []
-        for task_id in task_ids:
+        for task_id in edges.ids(task_ids, "task_ids"):
             with suppress(TaskNotFound):
                 known.append(checked_id(task_id))
         found = await self.store.load_many(known)
