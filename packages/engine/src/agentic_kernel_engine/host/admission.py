@@ -175,9 +175,9 @@ class Admission:
             before = self._given.get((principal.name, principal.tenant))
             if before is not None and before.principal is principal:
                 return before
-        named = principal
+        named = self._own if principal is None else principal
         if principal is None:
-            principal = named = self._own
+            principal = named
             if self._resolver is not None and not principal.named:
                 found = await self._resolved("", "")
                 if found is None:
@@ -199,7 +199,6 @@ class Admission:
             asks = self._resolver is not None and principal.named
             if asks and await self._resolved(*who) is None:
                 raise self._refused(task_id, *who)
-        assert named is not None
         self._check_realm(named.tenant, task_id)
         given, granted = _checked(limits, grant)
         if given is not None:
