@@ -10,8 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from agentic_kernel import InvalidValue
-
+from .. import values
 from ..plans import vocabulary
 from ..receipt import Receipt
 from . import inbox
@@ -61,9 +60,7 @@ class Decisions(ABC):
         Raises:
             InvalidValue: There is no such limit, or the value is not valid for it.
         """
-        if limits is not None and not isinstance(limits, Mapping):
-            raise InvalidValue("limits", f"must be a mapping, not {type(limits).__name__}")
-        changes = {**(limits or {}), **more}
+        changes = {**({} if limits is None else values.mapping(limits, "limits")), **more}
         decision = inbox.check({"type": vocabulary.RETUNE, "limits": changes, "by": by}, "")
         return await self.post(task_id, decision)
 

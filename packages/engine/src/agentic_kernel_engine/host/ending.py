@@ -12,7 +12,7 @@ from typing import Any
 
 from agentic_kernel import Complete, Fail, Failure, InvalidValue, Mutation
 
-from .. import values
+from .. import edges, values
 from ..errors import StoreError, TaskFailed
 from ..faults import MAX_MESSAGE, Stray, is_a, kind_of, origin, passes, place_of, shortened, text_of
 
@@ -83,10 +83,7 @@ def _failure(fault: TaskFailed) -> Failure:
         InvalidValue: Its code, message or metadata may not be stored.
     """
     for name in ("code", "message"):
-        value = getattr(fault, name)
-        if not isinstance(value, str):
-            raise InvalidValue(name, f"must be a string, not {type(value).__name__}")
-        values.check_text(value, name)
+        edges.text(getattr(fault, name), name)
     if len(fault.code) > values.MAX_ID:
         raise InvalidValue("code", f"has {len(fault.code):,} characters; use 1 to {values.MAX_ID}")
     values.encode(fault.metadata, "metadata")

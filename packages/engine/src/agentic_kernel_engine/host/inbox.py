@@ -56,10 +56,8 @@ def check(decision: Any, path: str = "decision") -> Entry:
             or is too long.
     """
     name = path or "decision"
-    if not isinstance(decision, Mapping):
-        raise InvalidValue(name, f"must be a mapping, not {type(decision).__name__}")
     # Frozen, so that later changes by the caller have no effect.
-    decision = freeze(decision, name, values.MAX_DEPTH)
+    decision = freeze(values.mapping(decision, name), name, values.MAX_DEPTH)
     kind = values.check_id(decision.get("type"), f"{name}.type")
     if kind == PAUSE:
         raise InvalidValue(f"{name}.type", f"is {PAUSE!r}, which is not a decision; call pause()")
