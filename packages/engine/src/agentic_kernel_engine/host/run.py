@@ -458,6 +458,7 @@ class Run(FifoLock):
             before = self.record
             after, leaving, departure = self._next(before, draft, notes)
             written = made if departure is None else [*made, departure]
+            arrived, cut = True, None
             try:
                 await store.commit(before, after, written)
             except Conflict as refused:
@@ -468,19 +469,16 @@ class Run(FifoLock):
             except (UnknownOutcome, asyncio.CancelledError) as fault:
                 shielded = self._home.parts.shielded
                 arrived, cut = await shielded.settle(landed(store, after, written))
-                if arrived:
-                    self._adopt(after, written, live, notes)
                 if isinstance(fault, asyncio.CancelledError):
                     cut = fault
-                if cut is not None:
-                    if arrived and leaving is not None:
-                        self.end(leaving)
-                    raise cut from None
-                if not arrived:
-                    continue
-            else:
+            if arrived:
                 self._adopt(after, written, live, notes)
-            return leaving, (after.version, len(written) - 1)
+            if cut is not None:
+                if arrived and leaving is not None:
+                    self.end(leaving)
+                raise cut
+            if arrived:
+                return leaving, (after.version, len(written) - 1)
         raise StoreError(
             f"task {self.task_id!r} is contended: {LOOKS:,} commits in a row were refused because "
             "other writers came first; let fewer of them write to this Task"
