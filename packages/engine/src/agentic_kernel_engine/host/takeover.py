@@ -115,7 +115,7 @@ class TakeOver:
                 if (await self.claim(record.task.id)).effect == "claimed":
                     taken.append(record.task.id)
 
-            await self._each(page, take, self._room, patient=patient)
+            await self._each(page, take, patient=patient)
             after = page[-1].task.id if len(page) == _PAGE else None
             self._searched = after
             if after is None or (patient and len(taken) == before):
@@ -126,14 +126,17 @@ class TakeOver:
         self,
         page: Sequence[Record],
         act: Callable[[Record], Awaitable[None]],
-        room: Callable[[], bool],
         *,
         patient: bool,
+        housed: bool = False,
     ) -> None:
         """Act on every record of a page while there is room, each principal's on their own.
 
         So a resolver that is slow for one principal delays nobody else, and a refused principal is
         asked for once.
+
+        Args:
+            housed: True if the Tasks use the slot of a run that is here, so that there is room.
         """
         admission = self._live.admission
 
@@ -141,7 +144,7 @@ class TakeOver:
             if patient and admission.refused_lately(who):
                 return
             for record in records:
-                if not room():
+                if not (housed or self._live.slots.free):
                     return
                 with self._parts.complaints.sparing(record.task.id, record.version):
                     await act(record)
@@ -167,21 +170,21 @@ class TakeOver:
                     continue
                 with self._parts.complaints.sparing(record.task.id, record.version):
                     await self.claim(record.task.id)
-            await self._wake(lambda: True, parent=run.task_id)
+            await self._wake(housed=True, parent=run.task_id)
 
     async def wake(self) -> None:
         """Resume the paused Tasks of the kinds served that are due, while slots are free."""
         while self._live.slots.free:
-            page, woken = await self._wake(self._room, after=self._due)
+            page, woken = await self._wake(after=self._due)
             self._due = page[-1].task.id if len(page) == _PAGE else None
             if self._due is None or not woken:
                 return
 
-    def _room(self) -> bool:
-        return self._live.slots.free
-
-    async def _wake(self, room: Callable[[], bool], **which: Any) -> tuple[Sequence[Record], int]:
+    async def _wake(self, *, housed: bool = False, **which: Any) -> tuple[Sequence[Record], int]:
         """Resume the Tasks of one page of those that are due, if this Host may take them.
+
+        Args:
+            housed: As for `_each`.
 
         Returns:
             The page, and the number of Tasks that went on.
@@ -202,7 +205,7 @@ class TakeOver:
             receipt = await self._family.resume(record.task.id, None, record.version)
             woken += receipt.changed
 
-        await self._each(page, wake, room, patient=True)
+        await self._each(page, wake, patient=True, housed=housed)
         return page, woken
 
     async def look_again(self) -> None:
