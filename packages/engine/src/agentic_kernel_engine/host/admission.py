@@ -241,8 +241,7 @@ class Admission:
         principal = await self._principal(*who)
         if principal is None:
             raise self._refused(task_id, *who)
-        if self._refusals:
-            self._refusals.pop(who, None)
+        self._refusals.pop(who, None)
         return principal
 
     def whose(self, record: Record) -> tuple[str, str]:
