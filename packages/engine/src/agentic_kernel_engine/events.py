@@ -108,9 +108,8 @@ def make(event: Any, at: datetime, path: str = "event") -> tuple[Event, bytes]:
     if not isinstance(event, Event):
         if not isinstance(event, Mapping):
             raise InvalidValue(path, f"must be an Event or a mapping, not {type(event).__name__}")
-        given = values.mapping(event, path)
-        data = {key: value for key, value in given.items() if key != "type"}
-        event = Event(given.get("type", "substrate.event"), data)
+        data = dict(values.mapping(event, path))
+        event = Event(data.pop("type", "substrate.event"), data)
     if not isinstance(event.type, str) or not event.type:
         raise InvalidValue(f"{path}.type", "must be a non-empty string")
     kind = _type_text(event.type, f"{path}.type")

@@ -334,14 +334,11 @@ class LiveRuns:
 
     async def _try_to_finish(self, run: Run, outcome: Mutation, live: Sequence[bytes]) -> bool:
         before, now = run.record, self.parts.clock()
-        end = vocabulary.ending(outcome, run.owner)
-        last = [Checked(end.type, end.data)]
+        last = [vocabulary.ending(outcome, run.owner)]
         if before.inbox:
-            last = [
-                *(Checked(each.type, each.data) for each in inbox.left_over(before, run.heeded)),
-                *last,
-            ]
-        written = [*live, *vocabulary.stored(last, now)]
+            last = [*inbox.left_over(before, run.heeded), *last]
+        checked = [Checked(each.type, each.data) for each in last]
+        written = [*live, *vocabulary.stored(checked, now)]
         task, version = apply(before.task, outcome, now), before.version + 1
         after = Record(
             task, version, before.state, step=before.step + 1, parent=before.parent,
