@@ -116,6 +116,9 @@ class StoreError(KernelError, OSError):
         self.reason = reason
         super().__init__(reason)
 
+    def __str__(self) -> str:
+        return self.reason
+
 
 class UnknownOutcome(StoreError):
     """A write was sent and no answer came; read the record back to see if the write landed."""

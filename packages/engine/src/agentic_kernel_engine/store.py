@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Protocol, Unpack, runtime_checkable
 
 from .cursor import Cursor
-from .cursor import EventId as EventId
 from .errors import Unreadable
 from .record import Record
 from .search import SearchOptions

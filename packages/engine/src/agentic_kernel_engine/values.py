@@ -17,7 +17,6 @@ from agentic_kernel.frozen import freeze, shown
 
 from .size import MAX_BYTES as MAX_BYTES
 from .size import MAX_DEPTH as MAX_DEPTH
-from .size import MAX_PARTS as MAX_PARTS
 from .size import check_size
 
 MAX_ID = 512

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar
 
 from agentic_kernel import Complete, Fail, Failure, InvalidValue, Kill, Task, TaskStatus
@@ -188,7 +189,12 @@ class Host(Decisions, Queries):
         await self._join()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         await self.close()
 
     # Runtime

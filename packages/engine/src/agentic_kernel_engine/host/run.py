@@ -30,7 +30,6 @@ from ..plans.reasons import STOP_REASON, StopReason
 from ..principal import Principal
 from ..readback import landed
 from ..record import Record
-from ..waiting import PAUSE as PAUSE
 from ..waiting import pause_waits, without_pause
 from .change import LOOKS, acknowledged
 from .emitted import Emitted, Piece, checked, plain
