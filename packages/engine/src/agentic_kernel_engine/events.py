@@ -167,14 +167,14 @@ def _type_text(type: str, path: str) -> bytes:
     return values.encode(type, path)
 
 
-def ending(mutation: Mutation, by: str) -> Event:
+def ending(mutation: Mutation, by: str) -> Checked:
     """The event of a Task's end by ``complete``, ``fail`` or ``kill``."""
     if isinstance(mutation, Complete):
-        return Event(TASK_COMPLETED, {"by": by})
+        return Checked(TASK_COMPLETED, {"by": by})
     if isinstance(mutation, Fail):
         failure = mutation.failure
-        return Event(TASK_FAILED, {"by": by, "code": failure.code, "message": failure.message})
-    return Event(TASK_KILLED, {"by": by})
+        return Checked(TASK_FAILED, {"by": by, "code": failure.code, "message": failure.message})
+    return Checked(TASK_KILLED, {"by": by})
 
 
 class _Stored(msgspec.Struct, gc=False):

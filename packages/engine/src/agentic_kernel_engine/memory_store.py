@@ -120,7 +120,8 @@ class MemoryStore:
                 insort(self._ids, task_id)
             self._by_status[record.task.status].add(task_id)
             _put(self._by_holder, _holder(record), task_id)
-            _put(self._children, record.parent, task_id)
+            if record.parent is not None:
+                _put(self._children, record.parent, task_id)
             shelf.append(record.version, events)
 
     async def load(self, task_id: str) -> Record:

@@ -15,7 +15,7 @@ from agentic_kernel.frozen import shown
 
 from .. import events as vocabulary
 from ..errors import Conflict, StoreError, UnknownOutcome
-from ..events import Event
+from ..events import Checked, Event
 from ..readback import landed
 from ..record import Record
 from ..store import Store
@@ -40,7 +40,7 @@ class Change:
     events: Sequence[bytes]
 
 
-Decided = tuple[Record, Sequence[Event | bytes]] | None
+Decided = tuple[Record, Sequence[Event | Checked | bytes]] | None
 """The successor of a record and the events of the change, or None to leave the record alone."""
 Decide = Callable[[Record], Awaitable[Decided]]
 """A function from the latest record to the change of it."""

@@ -15,7 +15,7 @@ from agentic_kernel.frozen import freeze
 
 from .. import edges, values
 from ..errors import InboxFull
-from ..events import Event
+from ..events import Checked
 from ..plans import vocabulary
 from ..record import Record
 from ..waiting import PAUSE, asked, decides, digests, field_text, request_of
@@ -93,7 +93,7 @@ def fault(entry: Entry) -> str | None:
     return None
 
 
-def left_over(before: Record, heeded: Collection[int]) -> list[Event]:
+def left_over(before: Record, heeded: Collection[int]) -> list[Checked]:
     """The events for the decisions in a Task that ends: each is recorded as ignored.
 
     Args:
@@ -101,7 +101,7 @@ def left_over(before: Record, heeded: Collection[int]) -> list[Event]:
     """
     why = "the Task ended before a run acted on the decision"
     return [
-        Event(
+        Checked(
             vocabulary.APPROVAL_IGNORED,
             {"digest": field_text(entry, "digest"), "by": field_text(entry, "by"), "why": why},
         )

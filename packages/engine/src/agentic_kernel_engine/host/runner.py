@@ -22,7 +22,7 @@ from ..errors import (
     UnknownOutcome,
     Unreadable,
 )
-from ..events import Checked, Event
+from ..events import Event
 from ..faults import Stray, contained, is_a, passes, report, said, strays
 from ..principal import NOBODY
 from ..readback import landed
@@ -337,8 +337,7 @@ class LiveRuns:
         last = [vocabulary.ending(outcome, run.owner)]
         if before.inbox:
             last = [*inbox.left_over(before, run.heeded), *last]
-        checked = [Checked(each.type, each.data) for each in last]
-        written = [*live, *vocabulary.stored(checked, now)]
+        written = [*live, *vocabulary.stored(last, now)]
         task, version = apply(before.task, outcome, now), before.version + 1
         after = Record(
             task, version, before.state, step=before.step + 1, parent=before.parent,
