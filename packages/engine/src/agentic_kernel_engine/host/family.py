@@ -22,7 +22,6 @@ from agentic_kernel import (
 )
 
 from .. import values
-from ..errors import Unreadable
 from ..receipt import Receipt
 from ..record import Record
 from ..waiting import asked, children_asking, pause_waits, waits_in_vain
@@ -242,8 +241,5 @@ class Family:
                     await self.resume(record.task.id, None, record.version)
 
     async def _orphaned(self, parent: str) -> bool:
-        try:
-            record = await self._store.load(parent)
-        except (TaskNotFound, Unreadable):
-            return False
-        return record.task.status is TaskStatus.CANCELLED
+        record = (await self._store.load_many([parent])).get(parent)
+        return record is not None and record.task.status is TaskStatus.CANCELLED

@@ -353,10 +353,9 @@ class Verbs:
 
     async def _partial(self, record: Record, emitted: Sequence[Event]) -> Mapping[str, Any]:
         """The text in progress; a history that cannot be read does not prevent the kill."""
-        try:
+        stored: Sequence[Event] = ()
+        with suppress(StoreError):
             stored = await history(self._store, record.task.id)
-        except StoreError:
-            stored = []
         return partial_output(record.task, [*stored, *emitted])
 
     async def post(self, task_id: str, decision: Mapping[str, Any]) -> int:
