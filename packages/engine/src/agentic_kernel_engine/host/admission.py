@@ -168,8 +168,6 @@ class Admission:
                 resolver refuses the principal, or no principal was given and the resolver names
                 none for such Tasks.
         """
-        if principal is None and limits is None and grant is None and self.default is not None:
-            return self.default
         plain = limits is None and grant is None and self._resolver is None
         if plain and type(principal) is Principal:
             before = self._given.get((principal.name, principal.tenant))

@@ -24,7 +24,7 @@ from ..receipt import Receipt
 from ..store import Store
 from ..substrate import Metered, Substrate
 from . import inbox
-from .admission import Admission, Resolver
+from .admission import Admission, Binding, Resolver
 from .approvals import Approvals, Desk
 from .decisions import Decisions
 from .event_reader import EventReader
@@ -232,7 +232,7 @@ class Host(Decisions, Queries):
                 tenant, has no free slot or is draining, or the substrate refuses the Task.
         """
         self._check_start(task)
-        bound = await self._live.admission.bind(principal, limits, task.id)
+        bound = await self._bound(task, principal, limits)
         await self._join()
         arrival = self._live.arrival(task.id)
         if should_cancel is not None:
@@ -403,7 +403,7 @@ class Host(Decisions, Queries):
         self._check_start(task)
         if should_cancel is not None:
             edges.predicate(should_cancel, "should_cancel")
-        # As `bind`, without a call more (MOST_OF_A_RUN in tests/loop/test_cost.py).
+        # As `_bound`, without a call more (MOST_OF_A_RUN in tests/loop/test_cost.py).
         bound = self._live.admission.default
         if principal is not None or limits is not None or bound is None:
             bound = await self._live.admission.bind(principal, limits, task.id)
@@ -450,7 +450,7 @@ class Host(Decisions, Queries):
                 )
             return await super().step(task)
         self._check_start(task)
-        bound = await self._live.admission.bind(principal, limits, task.id)
+        bound = await self._bound(task, principal, limits)
         await self._join()
         arrival = self._live.arrival(task.id)
         arrival.take()
@@ -666,6 +666,15 @@ class Host(Decisions, Queries):
     def _check_open(self) -> None:
         if self._news.closed:
             raise HostClosed
+
+    async def _bound(
+        self, task: Task, principal: Principal | None, limits: Limits | Mapping[str, Any] | None
+    ) -> Binding:
+        """Return the principal and the limits of a Task that is dispatched here."""
+        admission = self._live.admission
+        if principal is None and limits is None and admission.default is not None:
+            return admission.default
+        return await admission.bind(principal, limits, task.id)
 
     def _check_start(self, task: Task) -> None:
         self._check_open()
