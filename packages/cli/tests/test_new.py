@@ -49,10 +49,17 @@ def test_a_package_is_made_and_a_newer_template_brought_in(tmp_path: Path) -> No
     readme.write_bytes(b"\x1b[2Jmine \xff\n")
     folder = ("new", "recopy", "acme-lines")
     shown = command(*folder, "--diff")
-    assert "README.md: kept, because you and the newer template changed it\n" in shown
-    assert "--- README.md (yours)\n+++ README.md (the template's)\n" in shown
+    kept = "README.md: kept, because you and the newer template changed it"
+    assert f"{kept}\n" in shown
+    assert "--- README.md (yours)\n+++ README.md (the newer template's)\n" in shown
+    assert shown.endswith("So these lines undo your own changes, too.\n")
     assert "-\\x1b[2Jmine \\xff\n" in shown
     assert "\x1b" not in shown
+    later = "named again only after the template's next change\n"
+    assert f"{kept}; {later}" in command(*folder, "--settle")
+    assert command(*folder) == "The template has no change for this package.\n"
+    answers.write_text(yaml.safe_dump(found), "utf-8")
+    assert f"{kept}; would be {later}" in command(*folder, "--settle", "--dry-run")
     assert json.loads(command("--json", *folder, "--settle")) == {
         "kind": "recopied", "written": [], "kept": ["README.md"], "dropped": [], "dry_run": False,
     }  # fmt: skip
@@ -98,3 +105,12 @@ def test_the_help_has_examples() -> None:
     for kind in ("runtime", "store", "provider", "observer", "recopy"):
         shown = " ".join(command("new", kind, "--help").split())
         assert f"Example: agentic-kernel new {kind} acme-" in shown
+
+
+def test_no_group_has_a_completion_of_its_own() -> None:
+    for verb in ("guard", "keys", "new"):
+        assert "--install-completion" not in command(verb, "--help")
+
+
+def test_a_kind_has_its_article() -> None:
+    assert "acme-lines: an observer that passes" in command("new", "observer", "acme-lines")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -184,8 +187,10 @@ def test_recopy_follows_no_symbolic_link(project: Path, tmp_path: Path) -> None:
     (project / "docs/index.md").rename(outside / "index.md")
     (project / "docs").rmdir()
     (project / "docs").symlink_to(outside)
-    with pytest.raises(InvalidValue, match="behind a symbolic link"):
-        recopy(project)
+    for dry_run in (True, False):
+        with pytest.raises(InvalidValue, match="behind a symbolic link") as refused:
+            recopy(project, dry_run=dry_run)
+        assert refused.value.path == "FOLDER"  # The word of the command line for the package.
     assert (outside / "index.md").read_text() == OLDER
     assert (project / ".gitignore").read_text() == OLDER  # It was not begun.
 
@@ -249,10 +254,46 @@ def test_a_text_is_never_taken_for_a_template(tmp_path: Path) -> None:
     assert "{{ 7 * 7 }} {% for" in readme
 
 
+NOX = """#!/bin/sh
+mkdir wheelhouse && touch wheelhouse/constraints.txt
+"""
+PIP = """#!/bin/sh
+while [ $# -gt 0 ]; do
+    case $1 in
+    -f) test -d "$2" || exit 3 ;;
+    -c) test -f "$2" || exit 4 ;;
+    .) test -f pyproject.toml || exit 5 ;;
+    esac
+    shift
+done
+echo installed
+"""
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_readme_renews_pip_before_it_uses_a_dependency_group(
-    kind: Kind, tmp_path: Path
-) -> None:
-    readme = (create(Sibling.of(kind, "acme-parts"), tmp_path) / "README.md").read_text()
-    renewed = readme.index('.venv/bin/python -m pip install --upgrade "pip>=25.1"')
-    assert renewed < readme.index("--group dev")
+def test_the_lines_of_install_name_only_paths_that_are_there(kind: Kind, tmp_path: Path) -> None:
+    """The wheels lie in a checkout with a blank in its path; real pip runs them in torture."""
+    made = create(Sibling.of(kind, "acme-parts"), tmp_path)
+    readme = (made / "README.md").read_text()
+    install = readme.partition("## Install")[2].partition("\nThen ")[0]
+    wheels, _, here = install.rpartition("\nThen, in this folder")
+    develop = readme.partition("## Develop")[2].partition("\n\nThe first line")[0]
+    assert '.venv/bin/python -m pip install --upgrade "pip>=25.1"\n' in develop  # For --group.
+    checkout, programs = tmp_path / "a checkout", tmp_path / "bin"
+    for folder in (checkout, programs, made / ".venv" / "bin"):
+        folder.mkdir(parents=True)
+    for name, text in (("bin/nox", NOX), ("bin/pip", PIP), ("acme-parts/.venv/bin/pip", PIP)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    last = develop.splitlines()[-1]
+    lines = [f"cd {checkout.name!r}", *_code(wheels), "cd ../acme-parts", *_code(here), last]
+    done = subprocess.run(
+        ["bash", "-e", "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True,
+        timeout=60, check=False, env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "installed\n" * 3), done.stderr
+
+
+def _code(text: str) -> list[str]:
+    """The indented lines of a text."""
+    return re.findall(r"^    (.+)$", text, re.MULTILINE)

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from agentic_kernel_guard.rules.text import Form
 
 guard = typer.Typer(
-    cls=Group, help="Look at the rules and the trace of the guard.", no_args_is_help=True
+    cls=Group,
+    help="Look at the rules and the trace of the guard.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 policy = typer.Typer(
     cls=Group, help="Check, test, explain and compare rule files.", no_args_is_help=True

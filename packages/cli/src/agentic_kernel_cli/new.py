@@ -26,11 +26,16 @@ agentic-kernel new runtime acme-shell --entry shell --summary "Runs shell comman
 
 agentic-kernel new recopy acme-tables --dry-run"""
 
+_COMPARED: Final = (
+    "The package keeps no text of the older template. So these lines undo your own changes, too."
+)
+
 new = typer.Typer(
     cls=Group,
     help="Make a complete package with a runtime, store, provider or observer of your own.",
     epilog=_EXAMPLES,
     no_args_is_help=True,
+    add_completion=False,  # `agentic-kernel completion` knows ids, too.
 )
 Name = Annotated[
     str,
@@ -98,7 +103,7 @@ def recopy(
     ] = Path(),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
     diff: Annotated[
-        bool, typer.Option("--diff", help="Show the template's changes to files of your own.")
+        bool, typer.Option("--diff", help="Compare the files that both changed, line by line.")
     ] = False,
     settle: Annotated[
         bool, typer.Option("--settle", help="Name these files no more, until the next change.")
@@ -118,17 +123,18 @@ def recopy(
         )
         return 0
     would = "would be " if dry_run else ""
+    settled = f"; {would}named again only after the template's next change" if settle else ""
     for name in made.written:
         typer.echo(f"{label(name)}: {would}written, as the newer template has it")
     for name in made.kept:
-        typer.echo(f"{label(name)}: kept, because you and the newer template changed it")
+        typer.echo(f"{label(name)}: kept, because you and the newer template changed it{settled}")
         if diff:
             for text in _difference(path / name, name, made.proposals[name]):
                 typer.echo(line(text))
     for name in made.dropped:
         typer.echo(f"{label(name)}: kept; the newer template does not make it any more")
-    if made.kept and not diff:
-        typer.echo("Add --diff to see what the template would change.")
+    if made.kept:
+        typer.echo(_COMPARED if diff else "Add --diff to compare your file with the template's.")
     if not (made.written or made.kept or made.dropped):
         typer.echo("The template has no change for this package.")
     return 0
@@ -160,7 +166,8 @@ def _make(
             {"offers": kind, "name": name, "entry": sibling.entry, "folder": str(folder)},
         )
         return 0
-    typer.echo(f"{label(str(folder))}: a {kind} that passes {sibling.contract}. Next:")
+    article = "an" if kind[0] in "aeiou" else "a"
+    typer.echo(f"{label(str(folder))}: {article} {kind} that passes {sibling.contract}. Next:")
     typer.echo(line(f"  cd {shlex.quote(str(folder))}"))
     typer.echo("  less README.md    # how to install it, and the commands that check it")
     return 0
@@ -170,7 +177,7 @@ def _difference(file: Path, name: str, proposed: str) -> list[str]:
     import difflib
 
     mine = file.read_text(encoding="utf-8", errors="backslashreplace").splitlines()
-    titles = (f"{name} (yours)", f"{name} (the template's)")
+    titles = (f"{name} (yours)", f"{name} (the newer template's)")
     return list(difflib.unified_diff(mine, proposed.splitlines(), *titles, lineterm=""))
 
 

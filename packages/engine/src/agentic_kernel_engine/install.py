@@ -13,16 +13,17 @@ WHEELHOUSE: Final = "wheelhouse"
 """The folder that `nox -s wheelhouse` makes, with the wheels and the file ``constraints.txt``."""
 
 
-def command(requirement: str, release: str) -> str:
+def command(requirement: str, release: str, wheels: str = WHEELHOUSE) -> str:
     """The command for a version of this project.
 
     Args:
         requirement: What to install, e.g. ``agentic-kernel-cli[local]``.
         release: The version; one with ``.dev`` is not on an index.
+        wheels: The folder of the wheels, as a shell reads it.
     """
     wanted = f"'{requirement}'" if "[" in requirement else requirement
     if ".dev" in release:
-        return f"pip install -f {WHEELHOUSE} -c {WHEELHOUSE}/constraints.txt {wanted}"
+        return f"pip install -f {wheels} -c {wheels}/constraints.txt {wanted}"
     return f"pip install {wanted}"
 
 

@@ -195,7 +195,7 @@ def _check_inside(folder: Path, target: Path) -> None:
     """Refuse a path that a symbolic link would lead elsewhere."""
     if target.is_symlink() or not target.resolve().is_relative_to(folder.resolve()):
         raise InvalidValue(
-            "--path", f"{ascii(str(target))} lies behind a symbolic link; replace it by a file"
+            "FOLDER", f"{ascii(str(target))} lies behind a symbolic link; replace it by a file"
         )
 
 

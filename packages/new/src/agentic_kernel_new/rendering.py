@@ -8,13 +8,15 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Final
 
-from agentic_kernel_engine.install import command
+from agentic_kernel_engine.install import WHEELHOUSE, command
 
 from .sibling import Sibling
 
 _COMMON: Final = "common"
 _FIRST: Final = "0.1.0"
 """The version of a new package."""
+_WHEELS: Final = '"$WHEELHOUSE"'
+"""The folder of our wheels in a README: it lies in a checkout, never in the package's folder."""
 
 
 def template_version() -> str:
@@ -57,7 +59,8 @@ def answers_for(sibling: Sibling) -> dict[str, Any]:
         "version": _FIRST,
         "pin": pin(release),
         "released": ".dev" not in release,
-        "install": _install(sibling, release),
+        "install": _install(release),
+        "develop": command("--editable . --group dev", release, _WHEELS),
     }
 
 
@@ -69,14 +72,17 @@ def pin(release: str) -> str:
     return f">={least},<{major}.{int(minor) + 1}"
 
 
-def _install(sibling: Sibling, release: str) -> str:
+def _install(release: str) -> str:
     """The lines of the README that install the command and the package."""
-    lines = [f"    {command('agentic-kernel-cli', release)}", "    pip install ."]
+    lines = [f"    {command(each, release, _WHEELS)}" for each in ("agentic-kernel-cli", ".")]
     if ".dev" in release:
-        lines[1] = f"    {command('.', release)}"
         lines[:0] = [
-            "AgenticKernel is not on a package index yet. In a checkout of it, `nox -s wheelhouse` "
-            "makes the folder\n`wheelhouse`. Then, in this folder:",
+            "AgenticKernel is not on a package index yet. In a checkout of it, make the folder of "
+            "its wheels:",
+            "",
+            f'    nox -s wheelhouse && export WHEELHOUSE="$PWD/{WHEELHOUSE}"',
+            "",
+            "Then, in this folder and in the same shell:",
             "",
         ]
     return "\n".join(lines)

@@ -11,7 +11,10 @@ from ..groups import Group
 from ..text import label
 
 keys = typer.Typer(
-    cls=Group, help="Make, list and revoke the API keys of a server.", no_args_is_help=True
+    cls=Group,
+    help="Make, list and revoke the API keys of a server.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 KeyPath = Annotated[
     Path, typer.Option("--keys", metavar="FILE", help="The key file of the server.")
