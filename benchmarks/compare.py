@@ -47,6 +47,8 @@ class Reading:
     better: Literal["lower", "higher"] = "lower"
     count: bool = False
     """True if load cannot touch it."""
+    beside: str = ""
+    """The limit that was measured beside it, for a person to read."""
 
     @property
     def middle(self) -> float:
@@ -121,11 +123,15 @@ def readings(record: Mapping[str, Any]) -> Iterator[Reading]:
         pairs = record.get("readings") or [[record["ours"], record["limit"]]]
         ratios = tuple(ours / limit for ours, limit in pairs if limit)
         better = record.get("better", "lower")
-        yield Reading(record["name"], record["unit"], ratios, record["ours"], better)
+        unit = record["unit"]
+        beside = f"limit {_number(record['limit'])} {unit}".strip()
+        yield Reading(record["name"], unit, ratios, record["ours"], better, beside=beside)
     elif record.get("theirs"):
         ratio = (record["ours"] / record["theirs"],)
         name = f"{record['name']}, beside {record['peer']}"
-        yield Reading(name, record["unit"], ratio, record["ours"])
+        unit = record["unit"]
+        beside = f"peer {_number(record['theirs'])} {unit}".strip()
+        yield Reading(name, unit, ratio, record["ours"], beside=beside)
 
 
 def _of_row(row: Mapping[str, Any]) -> Iterator[Reading]:
@@ -145,7 +151,8 @@ def _of_row(row: Mapping[str, Any]) -> Iterator[Reading]:
     for what, (unit, values) in seconds.items():
         if values and pace:
             ratios = tuple(value / pace for value in values)
-            yield Reading(f"{name}: {what}", unit, ratios, statistics.median(values))
+            middle, beside = statistics.median(values), f"pace {_number(pace)}"
+            yield Reading(f"{name}: {what}", unit, ratios, middle, beside=beside)
 
 
 def results(place: Path) -> dict[str, dict[str, Any]]:
@@ -220,12 +227,15 @@ def table(found: Sequence[Compared], left: int = 0) -> str:
     """
     moved = [each for each in found if each.verdict != "same"]
     same = [each for each in found if each.verdict == "same"]
-    failing = [each for each in found if each.fails]
+    worse = [each for each in found if each.fails and each.verdict == "worse"]
+    gone = [each for each in found if each.fails and each.verdict == "gone"]
     said = (
-        f"**{len(failing)} of the counts got worse.** Load does not touch counts."
-        if failing
+        f"**{len(worse)} of the counts got worse.** Load does not touch counts."
+        if worse
         else "No count got worse."
     )
+    if gone:
+        said += f" **{len(gone)} counts are gone:** only the first run has them."
     parts = ["## Benchmarks", f"{said} {len(moved)} of {len(found)} figures moved."]
     if moved:
         order = ("worse", "gone", "better", "new")
@@ -235,6 +245,7 @@ def table(found: Sequence[Compared], left: int = 0) -> str:
         folded = f"<details><summary>{len(same)} stayed the same</summary>"
         parts += [folded, _rows(same), "</details>"]
     parts.append(
+        "The ratio is of the times divided by the limits, peers or paces in parentheses. "
         f"A time is worse if its ratio to its limit grew by more than {MARGIN - 1:.0%} and by more "
         f"than the noise: the spread of its readings, or {NOISE:.0%} if there is one reading only. "
         f"{left} findings without a limit are not compared."
@@ -246,7 +257,7 @@ def _rows(found: Sequence[Compared]) -> str:
     lines = ["| benchmark | figure | before | after | ratio | noise | verdict |", "|---" * 7 + "|"]
     for each in found:
         factor = "" if each.factor is None else f"{each.factor:.2f}×"
-        noise = "count" if each.count else f"±{each.noise:.0%}"
+        noise = "count" if each.count else f"±{each.noise:.0%}" if each.noise <= 1 else "over 100%"
         cells = [
             each.benchmark, each.name.replace("|", "\\|"), _shown(each.before),
             _shown(each.after), factor, noise, _MARKS[each.verdict],
@@ -258,9 +269,12 @@ def _rows(found: Sequence[Compared]) -> str:
 def _shown(reading: Reading | None) -> str:
     if reading is None:
         return "–"
-    value = reading.shown
-    number = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-    return f"{number} {reading.unit}".strip()
+    beside = f" ({reading.beside})" if reading.beside else ""
+    return f"{_number(reading.shown)} {reading.unit}".strip() + beside
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def compare(arguments: Sequence[str]) -> int:

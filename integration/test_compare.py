@@ -132,7 +132,8 @@ def test_the_table_shows_the_counts_that_got_worse_first(tmp_path: Path) -> None
     other = results(tmp_path / "b", figure(20), row(bytes=900.0))
     lines = [line for line in table(compared(one, other)).splitlines() if line.startswith("| b")]
     assert "bytes per turn | 600 | 900 | 1.50× | count | **worse**" in lines[1]
-    assert "one turn | 10 ms | 20 ms | 2.00× | ±30% | **worse**" in lines[2]
+    shown = "one turn | 10 ms (limit 10 ms) | 20 ms (limit 10 ms) | 2.00× | ±30% | **worse**"
+    assert shown in lines[2]
 
 
 @pytest.mark.parametrize(
@@ -173,3 +174,17 @@ def test_the_exit_status_is_of_the_counts(tmp_path: Path, size: float | None, co
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert done.returncode == code, done.stderr
     assert ("| bench | one turn |" in done.stdout) == (code < 2)
+
+
+def test_counts_that_are_gone_are_told_apart_from_those_that_got_worse(tmp_path: Path) -> None:
+    one = results(tmp_path / "a", row(), figure(110.0, 40.0))
+    other = results(tmp_path / "b", several([111.0, 9.0, 900.0], 106.0))
+    told = table(compared(one, other))
+    assert "No count got worse. **3 counts are gone:** only the first run has them." in told
+    # The time is the same, and the limit beside it is not: so a reader sees why the ratio moved.
+    assert "110 ms (limit 40 ms) | 111 ms (limit 106 ms) | 0.38× | over 100% | same" in told
+    done = subprocess.run(
+        [sys.executable, "benchmarks/run.py", "compare", str(one), str(tmp_path / "none.json")],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
