@@ -214,7 +214,7 @@ def test_a_broken_package_is_told_by_the_doctor_and_stops_nothing_else(
     assert terminals.call("run", "--runtime", "shell", "--id", "it", "echo hello").out == "hello\n"
     assert [task["id"] for task in terminals.call("--json", "list").lines] == ["it"]
     terminals.call("show", "it")
-    looked = terminals.call("--json", "doctor").lines
+    looked = terminals.call("--json", "doctor", code=1).lines
     told = {line["name"]: line["advice"] for line in looked if not line["ok"]}
     assert "RuntimeError" in told["runtime import-fault"]
     assert "takes RuntimeEntry" in told["runtime odd-type"]
@@ -224,7 +224,7 @@ def test_a_broken_package_is_told_by_the_doctor_and_stops_nothing_else(
     assert "both offer 'openai'; uninstall all but one" in told["runtime openai"]
     assert "cannot be read" in told["the package bad-list"]
     assert "the disk is gone" in str([line for line in looked if line["name"] == "runtime checked"])
-    assert "\x1b" not in terminals.call("doctor").out
+    assert "\x1b" not in terminals.call("doctor", code=1).out
     refused = terminals.call("run", "--runtime", "openai", "--model", "m", "x", code=2)
     assert "bad-thief 1.0" in refused.err
     refused = terminals.call("run", "--runtime", "import-fault", "x", code=1)

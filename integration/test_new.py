@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -276,22 +277,40 @@ def test_a_package_passes_everything_as_it_is_beside_our_wheels(
     run([str(alone), "-I", str(ROOT / "integration" / "installed.py"), NAMES[kind]], made)
     assert set(names) <= distributions(alone)
     shell = made if kind == "runtime" else create(Sibling.of("runtime", "acme-shell"), tmp_path)
-    offered = sorted({str(wheel), "agentic-kernel-cli", str(wheel if shell == made else shell)})
-    beside = environment(pip, tmp_path / "beside", wheelhouse, *offered)
+    others = [] if shell == made else [str(shell)]
+    beside = environment(pip, tmp_path / "beside", wheelhouse, "agentic-kernel-engine", *others)
+    install(made, pip, beside, wheelhouse)
     use(kind, made, beside, tmp_path)
+
+
+def install(made: Path, pip: Path, python: Path, wheelhouse: Path) -> None:
+    """Run the lines of the README that install the command and the package."""
+    readme = (made / "README.md").read_text("utf-8")
+    _, _, text = readme.partition("\nThen, in this folder and in the same shell:\n")
+    lines = re.findall(r"^    (pip .+)$", text, re.MULTILINE)
+    assert len(lines) == 2
+    env = {
+        "WHEELHOUSE": str(wheelhouse),
+        "PATH": f"{pip.parent}{os.pathsep}{os.environ['PATH']}",
+        "PIP_PYTHON": str(python),
+    }
+    run(["bash", "-e", "-c", "\n".join(lines)], made, env)
 
 
 def use(kind: Kind, made: Path, python: Path, folder: Path) -> None:
     """Find the part in ``doctor``, run a Task with it by its name, and the README's program."""
     command = [str(python.with_name("agentic-kernel"))]
-    (_, code), *_ = PYTHON.findall((made / "README.md").read_text("utf-8"))
+    readme = (made / "README.md").read_text("utf-8")
+    (_, code), *_ = PYTHON.findall(readme)
+    (doctor,) = re.findall(r"\| `agentic-kernel ([^`]*doctor[^`]*)` \|", readme)
     program = [str(python), "-W", "error", "-c", code]
     name, state = made.name, f"--state={folder / 'state'}"
     task = ["run", "--runtime", "acme-shell", "echo hello"]
-    checked = name if kind == "provider" else "acme-shell"
+    words = shlex.split(doctor.replace("/tmp/tasks.db", f"{folder}/checked.db"))
     looked = subprocess.run(
-        [*command, state, "--json", "doctor", "--runtime", checked], cwd=folder, timeout=1800,
-        capture_output=True, text=True, check=kind != "provider",  # It has no server yet.
+        [*command, *([] if kind == "store" else [state]), "--json", *words], cwd=folder,
+        timeout=1800, capture_output=True, text=True,
+        check=kind != "provider",  # It has no server yet.
     )  # fmt: skip
     details = {line["name"]: line["detail"] for line in map(json.loads, looked.stdout.splitlines())}
     assert f"{'runtime' if kind == 'provider' else kind} {name}" in details[name]

@@ -10,7 +10,7 @@ import io
 import json
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,9 @@ class Count:
 
 def shop(store):
     return Host(Count(), store, runtime_kinds=["acme"], claims=False)
+
+def own():
+    return Host(Count(), runtime_kinds=["acme"], claims=False)
 
 def every(store):
     return Host(Count(), store, claims=False)
@@ -166,6 +169,8 @@ def test_an_app_of_every_kind_is_told_the_lasting_remedy(told: Told) -> None:
     ("words", "given"),
     [
         (("--model", "m"), "--model"),
+        (("--yes",), "--yes"),
+        (("--accept-tools", "--workspace", "."), "--workspace and --accept-tools"),
         (("--model", "m", "--tools", "calculator"), "--model and --tools"),
         (("--system", "s", "--max-tokens", "3"), "--system and --max-tokens"),
     ],
@@ -201,11 +206,13 @@ def test_a_task_that_ended_is_told_what_can_follow_it(told: Told, words: tuple[s
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("resume", "runs"), 1, "task runs is running already; look at it with watch"),
         (("show", "nobody"), 1, "no task nobody is stored here; see the ids with list, or name "),
         (("--app", "my_shop:shop", "run", "--id", "runs", "x"), 1, "give another --id, or leave"),
         (("run", "--id", "", "x"), 2, "--id: must not be empty"),
         (("approve", "over"), 1, "does not wait for an approval: it has ended (success)"),
+        (("show", "d-short"[:5]), 2, "d-sho is a part of an id, but has only 5 characters; give"),
+        (("show", "short"), 2, "short is a part of an id, but has only 5 characters; give at lea"),
+        (("show", "s-hor"), 1, "no task s-hor is stored here"),
         (("show",), 2, "give an ID, or --last for the newest Task (see agentic-kernel show --"),
     ],
 )
@@ -214,10 +221,109 @@ def test_errors_are_in_the_words_of_the_command(
 ) -> None:
     keep(Path(), "runs")
     keep(Path(), "over", Complete("done"))
+    keep(Path(), "d-short")
     refused = told(*words, code=code)
     assert message in refused
     for word in ("Invalid value", "mutation", "dispatch", "which store is open", "Task.id"):
         assert word not in refused
+
+
+# A Task that no process runs, and one of another Host
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("resume", "left-alone"),
+        ("resume", "--last"),
+        ("approve", "left-alone", "dddddddd"),
+        ("deny", "left-alone", "--reason", "no"),
+        ("answer", "left-alone", "yes"),
+    ],
+)
+def test_a_task_that_no_process_runs_is_told_how_to_recover_it(
+    told: Told, words: tuple[str, ...]
+) -> None:
+    keep(Path(), "left-alone")
+    refused = told(*words, code=1)
+    assert refused.startswith("task left-alone is running, but no process runs it; start a Host ")
+    assert refused.endswith(" --app MODULE:OBJECT recover -- left-alone")
+    named = told("--app", "my_shop:shop", *words, code=1)
+    assert named.endswith(" --app my_shop:shop recover left-alone")
+
+
+@pytest.mark.parametrize(
+    ("note", "need", "then"),
+    [
+        (ASKS, "an approval", f"approve it {'d' * 64} {'e' * 64}"),
+        ({"kind": "question", "question": "Which?"}, "an answer", "answer it TEXT"),
+    ],
+)
+def test_resume_hands_no_task_over_that_waits_for_a_decision(
+    told: Told, capfd: pytest.CaptureFixture[str], note: Mapping[str, Any], need: str, then: str
+) -> None:
+    keep(Path(), "it", Pause(notes={"engine/waiting_for": note}))
+    refused = told("resume", "it", code=1)
+    assert f"waits for {need}, and resume gives none; go on with: " in refused
+    assert refused.endswith(f" {then}")
+    assert _run([], ["show", "it"]) == 0
+    shown = capfd.readouterr().out.splitlines()
+    assert shown[-2].endswith(f" {then}")
+    assert shown[-1] == (
+        "goes on in: a Host that serves acme; to run it here, add --app MODULE:OBJECT"
+    )
+    assert _run(*parted(["--app", "my_shop:shop", "show", "it"])) == 0
+    assert capfd.readouterr().out.splitlines()[-1].endswith(f" --app my_shop:shop {then}")
+
+
+def test_a_task_that_a_live_process_runs_is_not_resumed(told: Told) -> None:
+    store = FileStore(Path("state"))
+
+    async def begin() -> None:
+        await store.join("alive")
+        task = Task.new(id="runs", summary="", instructions="x", runtime_kind="acme", at=NOW)
+        await store.insert(Record(apply(task, Dispatch(), NOW), owner="alive:1"))
+
+    asyncio.run(begin())
+    assert told("resume", "runs", code=1) == (
+        "task runs is running already; look at it with watch, or pause it first"
+    )
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "x"), ("list",), ("show", "it"), ("resume", "it"), ("pause", "it")]
+)
+def test_each_verb_refuses_a_place_beside_the_store_of_the_app(
+    told: Told, words: tuple[str, ...]
+) -> None:
+    keep(Path(), "it", Pause())
+    refused = told("--app", "my_shop:own", *words)
+    assert refused.startswith("--app: my_shop:own has a store of its own, so it cannot use ")
+    assert "leave --state out (and AGENTIC_KERNEL_STATE, and " in refused
+    assert told("--app", "my_shop:own", "--state", "other", *words) == refused.replace(
+        str(Path("state").absolute()), "other"
+    )
+
+
+def test_the_doctor_tells_of_a_place_beside_the_store_of_the_app(
+    told: Told, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(*parted(["--json", "--app", "my_shop:own", "doctor", "--runtime", "acme"])) == 1
+    row = rows(capfd.readouterr().out)["app"]
+    assert row["advice"].startswith("my_shop:own has a store of its own, so it cannot use ")
+
+
+@pytest.mark.parametrize("verb", ["approve", "deny"])
+def test_a_part_of_a_digest_that_is_too_short_says_how_long_it_must_be(
+    told: Told, verb: str
+) -> None:
+    keep(Path(), "it", Pause(notes={"engine/waiting_for": ASKS}))
+    reason = ("--reason", "no") if verb == "deny" else ()
+    assert told(verb, "it", "ddddddd", *reason, code=1) == (
+        "task 'it' takes at least 8 characters of a digest, and 'ddddddd' has 7; see the digests "
+        "with show"
+    )
 
 
 # --last
@@ -268,13 +374,14 @@ def test_the_doctor_tells_what_was_asked_and_the_rest_in_one_line(
 ) -> None:  # fmt: skip
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
     site = installed("openai", "otel")
-    assert _run(*parted(["--json", "doctor"])) == 1
+    assert _run(*parted(["--json", "doctor"])) == 0  # It is not broken: it is not installed.
     found = rows(capfd.readouterr().out)
-    assert not found["agentic-kernel-local"]["ok"]
+    assert not {"agentic-kernel-local", "xllamacpp", "model"} & set(found)
     assert found["agentic-kernel-openai"]["ok"]
     assert found["agentic-kernel-otel"]["ok"]
     missing = found["not installed"]
-    assert missing["detail"] == "claude, copilot, gemini, ollama, guard, server"
+    every = "claude, copilot, gemini, local, ollama, guard, mcp, new, server, postgres"
+    assert missing["detail"] == every
     assert "put its name for NAME: pip install " in missing["advice"]
     assert not missing["needed"]
     assert not {"agentic-kernel-claude", "agentic-kernel-guard"} & set(found)
@@ -299,3 +406,31 @@ def test_the_doctor_tells_what_was_asked_and_the_rest_in_one_line(
     row = rows(capfd.readouterr().out)["runtime acme"]
     assert (row["ok"], row["needed"], row["advice"]) == (False, True, both)
     assert told("run", "--runtime", "acme", "x") == f"--runtime: 'acme' cannot be used: {both}"
+
+
+def test_the_doctor_fails_for_what_is_asked_or_broken_and_for_nothing_else(
+    told: Told, installed: Installed, capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:  # fmt: skip
+    site = installed("otel")
+
+    def failed(*words: str) -> set[str]:
+        code = _run(*parted(["--json", "doctor", *words]))
+        found = rows(capfd.readouterr().out)
+        wrong = {name for name, row in found.items() if row["needed"] and not row["ok"]}
+        assert code == bool(wrong)
+        return wrong
+
+    assert failed() == set()
+    assert failed("--runtime", "local") >= {"agentic-kernel-local"}
+    assert failed("--observer", "lines") == {"observer lines"}
+    assert failed("--observer", "otel") == {"observer otel"}  # It has no place to send to.
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
+    assert failed("--observer", "otel") == set()
+    assert failed("--observer", "otel?a=b") == {"observer otel"}
+    (tmp_path / "a file").touch()
+    assert failed("--state", str(tmp_path / "a file")) == {"state"}
+    offers(site, "one", "acme")
+    found_runtimes.cache_clear()
+    assert failed() == {"runtime acme"}  # Its module is not there.
+    assert failed("--runtime", "local") >= {"agentic-kernel-local"}

@@ -88,7 +88,7 @@ def test_a_digest_chooses_by_its_first_characters() -> None:
     [
         ("aaaaaaaa", "several actions"),
         ("bbbbbbb", "at least 8 characters"),
-        ("", "no action"),
+        ("", "at least 8 characters"),
         ("c" * 64, "no action"),
     ],
 )

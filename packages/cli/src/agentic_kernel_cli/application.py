@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 from agentic_kernel import CannotStart, InvalidValue, KernelError
 from agentic_kernel_engine import Host, Store
 
+from .naming import STATE_VARIABLE
 from .place import Place
 from .plain_runtime import PlainRuntime, is_runtime
 from .text import label
@@ -225,6 +226,22 @@ class AppPlace:
             return
         async with self.app.opened(None, last=False) as host:
             yield host.store
+
+
+def check_place(app: Application, place: Place) -> None:
+    """Refuse a place beside the app's own store.
+
+    Raises:
+        InvalidValue: The app has a store of its own and a place is named, or the app cannot be
+            used.
+    """
+    if not isinstance(place, AppPlace) and not app.takes_store:
+        raise InvalidValue(
+            WHERE,
+            f"{label(app.name, 80)} has a store of its own, so it cannot use "
+            f"{label(str(place))}; leave --state out (and {STATE_VARIABLE}, and state in the "
+            "settings), or let the function take the parameter store",
+        )
 
 
 @dataclass(frozen=True)

@@ -150,8 +150,9 @@ def options(
     if verb is None:
         typer.echo(context.get_help())
         raise typer.Exit(2)
-    if observer and verb not in RUNNING:
-        raise typer.BadParameter(f"--observer works only with {', '.join(RUNNING)}")
+    observing = (*RUNNING, "doctor")
+    if observer and verb not in observing:
+        raise typer.BadParameter(f"--observer works only with {', '.join(observing)}")
     from .invocation import Invocation
 
     context.obj = called = Invocation.of(state, app, observer or (), as_json=as_json)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import typer
 
-from agentic_kernel import InvalidValue, Task
+from agentic_kernel import InvalidValue, KernelError, Task
 from agentic_kernel_engine import Host, Record
 from agentic_kernel_engine.plans import vocabulary
 
@@ -17,7 +17,8 @@ from . import rendering, waiting
 from .grants import Grant, check_no_flags
 from .invocation import Invocation
 from .kinds import elsewhere, serves
-from .place import find_task
+from .place import find_task, orphaned
+from .proposals import way_back
 from .running import settle
 from .text import label, visible
 from .user import process_user
@@ -26,9 +27,39 @@ LONGEST_NAME: Final = 100
 """Maximum length of a name that ``--by`` claims, in characters."""
 
 
+class Abandoned(KernelError):
+    """A Task is running, and no process runs it.
+
+    Attributes:
+        task_id: The id of the Task.
+        remedy: The command that lets it go on.
+    """
+
+    def __init__(self, task_id: str, remedy: str) -> None:
+        self.task_id = task_id
+        self.remedy = remedy
+        super().__init__(task_id, remedy)
+
+    def __str__(self) -> str:
+        return f"task {label(self.task_id)} is running, but no process runs it; {self.remedy}"
+
+
 def found(called: Invocation, given: str) -> Record:
-    """The Task that a person named, as `find_task` finds it."""
-    return called.controlled(lambda host: find_task(host, given))
+    """The Task that a person named, as `find_task` finds it.
+
+    Raises:
+        Abandoned: It is running, and no process runs it. So it can neither be decided about nor be
+            resumed before it is recovered.
+    """
+
+    async def finding(host: Host) -> tuple[Record, bool]:
+        record = await find_task(host, given)
+        return record, await orphaned(host, record)
+
+    record, gone = called.controlled(finding)
+    if gone:
+        raise Abandoned(record.task.id, way_back(called, record.task))
+    return record
 
 
 def seen(

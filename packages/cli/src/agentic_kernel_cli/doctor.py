@@ -21,14 +21,17 @@ from .finding import Finding, package
 from .kinds import EXTRAS, LOCAL, check_known, install, offered
 from .local import find_model
 from .place import Folder, Place, holds
+from .text import label
 from .upkeep import examined
 
 if TYPE_CHECKING:
     from .application import Application
 
 _PACKAGES = ("core", "engine", "file", "cli")
-_PRODUCTS = ("guard", "server")
-"""Packages that bring commands of their own, and that a run does not need."""
+_PRODUCTS = ("guard", "mcp", "new", "server")
+"""Packages that bring commands or flags of their own, and that a run does not need."""
+_PARTS = ("otel", "postgres")
+"""Packages with a store or an observer; installed ones are found as such."""
 _PATIENCE = 10.0
 """Seconds to wait for all checks of one entry."""
 _REASON = 300
@@ -44,6 +47,7 @@ async def findings(
     app: Application | None = None,
     *,
     alone: bool = False,
+    observers: Sequence[str] = (),
 ) -> list[Finding]:
     """Check everything and return the findings, the most basic first.
 
@@ -51,10 +55,13 @@ async def findings(
 
     Args:
         place: The state.
-        runtime: The runtime that must work; the findings about the others are only information.
+        runtime: The runtime that must work, or empty. Of the others only a package that is broken
+            is a failure; a key or a server that they lack is only information.
         model: The file of the local model; None for the default one.
         app: The app of the command, which must work, too.
-        alone: True to leave the other runtimes out.
+        alone: True to leave the other runtimes out, and to take a broken store or observer that
+            is not asked for as information.
+        observers: The observers that must work, as ``--observer`` names them.
     """
     found = [
         _python(),
@@ -81,7 +88,7 @@ async def findings(
     others = [name for name in there if name != LOCAL or offered()[name].problem]
     checked = await asyncio.gather(*(_entry("runtime", offered()[name]) for name in others))
     for name, findings in zip(others, checked, strict=True):
-        found += [replace(each, needed=runtime == name) for each in findings]
+        found += [replace(each, needed=each.needed or runtime == name) for each in findings]
     if runtime in lacking and runtime != LOCAL:
         found.append(package(f"agentic-kernel-{runtime}", install(runtime)))
     for product in _PRODUCTS:
@@ -90,9 +97,17 @@ async def findings(
             found.append(replace(one, needed=False))
         else:
             lacking.append(product)
+    lacking += [part for part in _PARTS if not package(f"agentic-kernel-{part}").ok]
+    asked = {text.partition("?")[0] for text in observers}
     for word, group in (("store", STORES), ("observer", OBSERVERS)):
-        for each in await asyncio.gather(*(_entry(word, one) for one in _of(group))):
-            found += [replace(one, needed=False) for one in each]
+        entries = _of(group)
+        checked = await asyncio.gather(*(_entry(word, entry) for entry in entries))
+        for entry, findings in zip(entries, checked, strict=True):
+            wanted = group == OBSERVERS and entry.name in asked
+            found += [
+                replace(each, needed=wanted or (each.needed and not alone)) for each in findings
+            ]
+    found += [finding for text in observers for finding in _observer(text)]
     spared = [name for name in lacking if name != runtime]
     if spared:
         advice = f"to add one, put its name for NAME: {install('NAME')}"
@@ -102,13 +117,18 @@ async def findings(
 
 async def _app(app: Application, place: Place) -> Finding:
     """Open the app as a run would, and let it run nothing."""
+    from .application import check_place
+
     try:
+        check_place(app, place)
         if app.takes_store:
             async with place.opened() as store, app.opened(store, last=False):
                 pass
         else:
             async with app.opened(None, last=False):
                 pass
+    except InvalidValue as error:
+        return Finding("app", False, app.name, error.reason)
     except Exception as error:
         why = f"{type(error).__name__}: {said(error)[:_REASON]}"
         return Finding("app", False, app.name, f"{why}; correct --app, or the module")
@@ -116,12 +136,28 @@ async def _app(app: Application, place: Place) -> Finding:
     return Finding("app", True, f"{app.name} serves {kinds}")
 
 
+def _observer(text: str) -> list[Finding]:
+    """The fault of an observer as the person names it; empty if there is none."""
+    from .observers import read
+
+    try:
+        read(text)
+    except (InvalidValue, Unusable) as error:
+        name = label(text.partition("?")[0], 60)
+        return [Finding(f"observer {name}", False, "cannot be used as given", error.reason)]
+    return []
+
+
 def _of(group: str) -> Sequence[Found]:
     return list(found_in(group).values())
 
 
 async def _entry(word: str, there: Found) -> list[Finding]:
-    """Load an entry of a package and run its checks; a broken one is a finding."""
+    """Load an entry of a package and run its checks.
+
+    A finding is needed only if the package is broken: if it cannot be loaded, or its checks fail to
+    run.
+    """
     head, target = there.distribution, f"{word} {there.name}" if there.group else there.name
     try:
         entry = there.load()
@@ -129,14 +165,16 @@ async def _entry(word: str, there: Found) -> list[Finding]:
     except Unusable as error:
         return [Finding(target, False, f"{head} {there.version}", error.reason)]
     detail = f"{there.version}: {target}" + (f", {entry.summary}" if entry.summary else "")
-    told = [Finding(head, True, detail + (f"; options: {options}" if options else ""))]
+    said_of_options = f"; options: {options}" if options else ""
+    told = [Finding(head, True, detail + said_of_options, needed=False)]
     if entry.checks is None:
         return told
     try:
         async with asyncio.timeout(_PATIENCE):
             checks = await entry.checks()
         for each in checks:
-            told.append(Finding(str(each.name), bool(each.ok), str(each.detail), str(each.advice)))
+            words = str(each.detail), str(each.advice)
+            told.append(Finding(str(each.name), bool(each.ok), *words, needed=False))
     except (Exception, SystemExit) as error:
         why = f"{type(error).__name__}: {said(error)[:_REASON]}"
         advice = f"repair or uninstall {head}: its checks must return a list of Check"

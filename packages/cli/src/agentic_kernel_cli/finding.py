@@ -12,10 +12,10 @@ from .kinds import install
 
 @dataclass(frozen=True)
 class Finding(Check):
-    """The result of one check, and if the chosen runtime needs it."""
+    """The result of one check, and if the doctor fails by it."""
 
     needed: bool = True
-    """True if the chosen runtime needs it; the doctor fails only if such a check fails."""
+    """True if a run needs it, if the person asked for it, or if an installed package is broken."""
 
 
 def package(name: str, advice: str = "") -> Finding:

@@ -229,7 +229,16 @@ def check_no_flags(grant: Grant, runner: str) -> None:
     Raises:
         InvalidValue: There is such a flag.
     """
-    given = " and ".join(grant.flags())
+    refuse_flags(grant.flags(), runner)
+
+
+def refuse_flags(names: Sequence[str], runner: str) -> None:
+    """Refuse these flags, as `check_no_flags` does.
+
+    Raises:
+        InvalidValue: There is one.
+    """
+    given = " and ".join(names)
     if given:
         raise InvalidValue(
             given,

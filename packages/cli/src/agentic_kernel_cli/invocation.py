@@ -18,7 +18,6 @@ from agentic_kernel_engine import Host, Observer
 
 from .codes import READER_GONE
 from .database import Database, is_address, is_postgres
-from .naming import STATE_VARIABLE
 from .place import Folder, Place
 from .settings import Settings
 from .text import label
@@ -134,16 +133,10 @@ class Invocation:
 
     @asynccontextmanager
     async def _opened(self, app: Application, *, last: bool) -> AsyncIterator[Host]:
-        from .application import AppPlace
+        from .application import check_place
 
+        check_place(app, self.place)
         if not app.takes_store:
-            if not isinstance(self.place, AppPlace):
-                raise InvalidValue(
-                    "--app",
-                    f"{label(app.name, 80)} has a store of its own, so it cannot use "
-                    f"{label(str(self.place))}; leave --state out (and {STATE_VARIABLE}, and state "
-                    "in the settings), or let the function take the parameter store",
-                )
             async with app.opened(None, last=last) as host:
                 yield host
             return
@@ -216,7 +209,16 @@ class Invocation:
         raise NotGranted(task.id, wish)
 
     def controlled(self, work: Callable[[Host], Awaitable[T]]) -> T:
-        """Run ``work`` with a Host that has no substrate, so that no model is loaded."""
+        """Run ``work`` with a Host that has no substrate, so that no model is loaded.
+
+        Raises:
+            InvalidValue: The command line names an app with a store of its own, and another place.
+                An app of the settings is not imported here.
+        """
+        if self.app is not None and self.app.named:
+            from .application import check_place
+
+            check_place(self.app, self.place)
 
         async def controlling() -> T:
             async with self.place.opened() as store:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from agentic_kernel import CannotStart, InvalidValue, KernelError
@@ -12,6 +13,9 @@ from agentic_kernel_engine import Observer
 from . import telemetry
 from .text import label
 from .works import closed
+
+if TYPE_CHECKING:
+    from agentic_kernel_engine.discovery import ObserverEntry
 
 WHERE = "--observer"
 OTEL = "otel"
@@ -39,29 +43,38 @@ class Named:
             await closed(each)
 
 
-def _made(given: Sequence[str]) -> Iterator[Observer]:
-    if not given:
-        return
+def read(text: str) -> tuple[str, ObserverEntry[object], Mapping[str, Any]]:
+    """The name, the entry and the options of an observer that ``--observer`` names.
+
+    Raises:
+        InvalidValue: No installed package offers it, or an option is not valid.
+        Unusable: The package that offers it cannot be used.
+    """
     from agentic_kernel_engine.discovery import OBSERVERS, ObserverEntry, found, read_options
 
     there = found(OBSERVERS)
+    name, _, query = text.partition("?")
+    if name not in there:
+        have = ", ".join(each for each, one in there.items() if not one.problem) or "none"
+        raise InvalidValue(
+            WHERE, f"{label(name, 60)} is not installed here; the observers are: {have}"
+        )
+    entry = there[name].load()
+    assert isinstance(entry, ObserverEntry)  # The group has no others.
+    options = read_options(entry, parse_qsl(query, keep_blank_values=True), WHERE)
+    if name == OTEL and (query or not telemetry.wanted(os.environ)):
+        raise InvalidValue(
+            WHERE,
+            "otel is set up by the usual variables alone; remove its options, and set "
+            "OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_TRACES_EXPORTER",
+        )
+    return name, entry, options
+
+
+def _made(given: Sequence[str]) -> Iterator[Observer]:
     for text in given:
-        name, _, query = text.partition("?")
-        if name not in there:
-            have = ", ".join(each for each, one in there.items() if not one.problem) or "none"
-            raise InvalidValue(
-                WHERE, f"{label(name, 60)} is not installed here; the observers are: {have}"
-            )
-        entry = there[name].load()
-        assert isinstance(entry, ObserverEntry)  # The group has no others.
-        options = read_options(entry, parse_qsl(query, keep_blank_values=True), WHERE)
+        name, entry, options = read(text)
         if name == OTEL:
-            if query or not telemetry.wanted(os.environ):
-                raise InvalidValue(
-                    WHERE,
-                    "otel is set up by the usual variables alone; remove its options, and set "
-                    "OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_TRACES_EXPORTER",
-                )
             continue  # `telemetry` makes it, with its exporters.
         try:
             yield entry.make(options)

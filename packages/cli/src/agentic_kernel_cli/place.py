@@ -99,7 +99,7 @@ async def find_task(host: Host, given: str) -> Record:
         return await host.record(given)
     except TaskNotFound:
         if len(given) < MIN_PART:
-            if await _beginning(host, given):
+            if given and (await _beginning(host, given) or await _ending(host, given)):
                 raise InvalidValue(
                     "ID",
                     f"{label(given)} is a part of an id, but has only {len(given)} characters; "

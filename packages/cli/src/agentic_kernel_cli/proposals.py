@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agentic_kernel import CannotStart, Task, TaskStatus
 
@@ -10,9 +10,11 @@ from . import waiting
 from .grants import Wish
 from .kinds import serves
 from .place import Place
+from .text import label
 
 if TYPE_CHECKING:
     from .application import Ways
+    from .invocation import Invocation
 
 
 def proposal(place: Place | Ways, task: Task) -> str | None:
@@ -24,8 +26,6 @@ def proposal(place: Place | Ways, task: Task) -> str | None:
     shown and never about a later one. It has the flags that grant what the Task asks for, except
     ``--yes``.
     """
-    from .application import Ways
-
     if task.status is TaskStatus.RUNNING:
         verb, then = "recover", []
     elif task.status is not TaskStatus.PAUSED:
@@ -37,11 +37,7 @@ def proposal(place: Place | Ways, task: Task) -> str | None:
         verb, then = "answer", ["TEXT", *(["--digest", asked] if asked else [])]
     else:
         verb, then = "resume", []
-    app = place.app if isinstance(place, Ways) else None
-    # An app that was not opened yet may serve any kind that this command does not run.
-    own = app is not None and (
-        app.serves(task.runtime_kind) if app.known else not serves(task.runtime_kind)
-    )
+    own = _own(place, task.runtime_kind)
     if verb == "recover" and not own and not serves(task.runtime_kind):
         return None
     flags = [] if own else _flags(task)
@@ -49,6 +45,36 @@ def proposal(place: Place | Ways, task: Task) -> str | None:
         flags = [*then[1:], *flags] if verb == "answer" else flags
         return place.command(verb, *flags, "--", task.id, *(then[:1] if verb == "answer" else then))
     return place.command(verb, task.id, *then, *flags)
+
+
+APP: Final = "MODULE:OBJECT"
+"""Stands for the app that a person may have."""
+
+
+def way_back(called: Invocation, task: Task) -> str:
+    """The remedy for a running Task that no process runs."""
+    recover = proposal(called.ways, task)
+    if recover is not None:
+        return f"let it go on with: {recover}"
+    own = called.place.command("--app", APP, "recover", "--", task.id)
+    return f"start a Host that serves {label(task.runtime_kind)}, or name yours: {own}"
+
+
+def host_of(place: Place | Ways, task: Task) -> str | None:
+    """The Host in which a paused Task goes on; None if this command or its app runs it."""
+    kind = task.runtime_kind
+    if task.status is not TaskStatus.PAUSED or serves(kind) or _own(place, kind):
+        return None
+    return f"a Host that serves {label(kind)}; to run it here, add --app {APP}"
+
+
+def _own(place: Place | Ways, kind: str) -> bool:
+    """True if the person's app runs this kind."""
+    from .application import Ways
+
+    app = place.app if isinstance(place, Ways) else None
+    # An app that was not opened yet may serve any kind that this command does not run.
+    return app is not None and (app.serves(kind) if app.known else not serves(kind))
 
 
 def _flags(task: Task) -> list[str]:

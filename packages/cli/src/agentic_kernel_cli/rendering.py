@@ -99,6 +99,7 @@ def task_details(
     used: Used = NOTHING,
     decisions: Sequence[str] = (),
     way_on: str | None = None,
+    host: str | None = None,
 ) -> None:
     """Print every fact of one Task.
 
@@ -111,6 +112,7 @@ def task_details(
         used: What its own calls of models used.
         decisions: The decisions of people, with the names that were recorded.
         way_on: The command that lets the Task go on.
+        host: The Host in which the Task goes on, if this command does not run it.
     """
     from rich.table import Table  # Only this screen has a table.
 
@@ -124,6 +126,8 @@ def task_details(
     facts += [("decided", decision) for decision in decisions]
     if way_on is not None:
         facts.append(("go on with", way_on))
+    if host is not None:
+        facts.append(("goes on in", host))
     for name, value in facts:
         if console.is_terminal:
             grid.add_row(name, Text(value))

@@ -118,10 +118,14 @@ def _named(task: Task, found: Sequence[Request], digest: str) -> Request:
     ]
     if len(fitting) == 1:
         return fitting[0]
+    if len(digest) < MIN_DIGEST:
+        raise NotAwaited(
+            task.id,
+            f"takes at least {MIN_DIGEST} characters of a digest, and {digest!r} has "
+            f"{len(digest)}; see the digests with show",
+        )
     if fitting:
         instead = "several actions whose digest begins with"
-    elif len(digest) < MIN_DIGEST:
-        instead = f"no action; give at least {MIN_DIGEST} characters of a digest, not"
     else:
         instead = "no action whose digest begins with"
     raise NotAwaited(task.id, f"asks about {instead} {digest[:80]!r}; see the digests with show")
@@ -144,6 +148,24 @@ def check(task: Task, wanted: str) -> None:
     else:
         instead = "it was paused without a request; resume it"
     raise NotAwaited(task.id, f"does not wait for {_NEEDS[wanted]}: {instead}")
+
+
+def check_resumed(task: Task, way_on: str | None) -> None:
+    """Refuse a resume that decides nothing, before it is handed to another Host.
+
+    The Task would count as running until a Host takes it, and meanwhile take no decision.
+
+    Args:
+        way_on: The command that decides.
+
+    Raises:
+        NotAwaited: The Task waits for an approval or an answer.
+    """
+    wanted = kind(task)
+    if wanted in ("approval", "question"):
+        raise NotAwaited(
+            task.id, f"waits for {_NEEDS[wanted]}, and resume gives none; go on with: {way_on}"
+        )
 
 
 def lines(task: Task) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..kinds import LOCAL, check_known
+from ..kinds import LOCAL, check_known, offered
 from ..parameters import Model, invocation
 
 
@@ -20,7 +20,11 @@ def doctor(
     ] = None,
     model: Model = None,
 ) -> int:
-    """Check that this machine can run Tasks, and say how to repair what fails."""
+    """Check that this machine can run Tasks, and say how to repair what fails.
+
+    The exit status is 1 if a part that you name fails, or a package that is installed is broken.
+    --state and --observer name further parts. A package that is not installed is no failure.
+    """
     import asyncio
     from dataclasses import asdict
 
@@ -30,10 +34,15 @@ def doctor(
     called, alone = invocation(context), runtime is not None
     if runtime is None:
         model = called.settings.model if model is None else model
-        runtime = called.settings.runtime or ("" if called.app else LOCAL)
+        # `run` takes the local model by default, if its package is there.
+        runtime = called.settings.runtime or (
+            LOCAL if LOCAL in offered() and called.app is None else ""
+        )
     elif called.app is None:
         check_known(runtime)
-    found = asyncio.run(findings(called.place, runtime, model, called.app, alone=alone))
+    found = asyncio.run(
+        findings(called.place, runtime, model, called.app, alone=alone, observers=called.observers)
+    )
     for finding in found:
         if called.as_json:
             rendering.json_line("finding", asdict(finding))

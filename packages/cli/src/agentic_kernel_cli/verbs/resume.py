@@ -45,12 +45,13 @@ def resume(
     """
     from agentic_kernel import IllegalTransition, TaskStatus
 
-    from .. import control
+    from .. import control, waiting
+    from ..deciding import found
     from ..grants import check_no_flags
-    from ..place import find_task
+    from ..proposals import proposal
 
     called, grant = invocation(context), granted_by(context)
-    record = called.controlled(lambda host: find_task(host, wanted(given, last)))
+    record = found(called, wanted(given, last))
     if record.task.status is not TaskStatus.PAUSED:
         raise IllegalTransition(record.task.id, record.task.status, "resume")
     kind = record.task.runtime_kind
@@ -59,6 +60,7 @@ def resume(
         return called.run_app(lambda here: here.resume(record, extra))
     if not serves(kind):
         check_no_flags(grant, f"a Host that serves {label(kind)}")
+        waiting.check_resumed(record.task, proposal(called.ways, record.task))
         called.report(*called.controlled(lambda host: control.resume(host, record, extra)))
         return 0
     grants = called.granted(record.task, grant)

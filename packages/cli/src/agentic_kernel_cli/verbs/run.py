@@ -65,16 +65,18 @@ def run(
     """Run a new Task and stream its answer. Ctrl-C pauses it."""
     from agentic_kernel import Task
 
-    from ..grants import OPTIONS_KEY, check_no_flags, grant_of
+    from ..grants import OPTIONS_KEY, grant_of, refuse_flags
 
     called = invocation(context)
     told = sys.stdin.read() if text == "-" else text
     app_kind = _app_kind(called, runtime)
     if app_kind is not None:
-        check_no_flags(
-            grant_of(None, model, tools, workspace, yes, mcp, accept_tools, option),
-            str(called.app),
-        )
+        # Not by `grant_of`: it would ask for further flags, which are refused as well.
+        flags = {
+            "--model": model, "--option": option, "--tools": tools, "--workspace": workspace,
+            "--yes": yes or None, "--mcp": mcp, "--accept-tools": accept_tools or None,
+        }  # fmt: skip
+        refuse_flags([name for name, there in flags.items() if there is not None], str(called.app))
         given = {"--api": api, "--system": system, "--max-tokens": max_tokens}
         wrong = " and ".join(name for name, value in given.items() if value is not None)
         if wrong:

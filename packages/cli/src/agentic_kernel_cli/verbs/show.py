@@ -28,7 +28,7 @@ def show(
     from .. import rendering
     from ..costs import used_in
     from ..place import find_task, history, orphaned, text_of
-    from ..proposals import proposal
+    from ..proposals import host_of, proposal
 
     called, place = invocation(context), cursor(after)
     if place is not None and not events:
@@ -54,6 +54,7 @@ def show(
                 way_on=proposal(called.ways, task)
                 if gone or task.status is TaskStatus.PAUSED
                 else None,
+                host=host_of(called.ways, task),
             )
         for event in happened if events else ():
             if place is not None and event.id is not None and event.id <= place:
