@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentic_kernel import InvalidValue, Task, TaskNotFound, TaskStatus
+from agentic_kernel import Failure, InvalidValue, Task, TaskNotFound, TaskStatus
 from agentic_kernel_engine import Host, HostClosed, Job, Loop, MemoryStore, StoreTraits
 from agentic_kernel_engine.events import Event, TaskEvent
 from agentic_kernel_engine.host import news
@@ -365,3 +365,27 @@ async def test_an_async_function_is_no_predicate(new_task: NewTask) -> None:
                     await verb(new_task(), should_cancel=wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidValue):
         Loop(ScriptedPlanner(), should_cancel=always)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("verb", ["kill", "complete", "fail"])
+async def test_an_end_is_known_at_once_while_its_run_unwinds(
+    new_task: NewTask, acting: type[Acting], verb: str
+) -> None:
+    begun, left = asyncio.Event(), asyncio.Event()
+
+    async def act(job: Job) -> Any:
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            await left.wait()
+
+    arguments = {"kill": (), "complete": ("done",), "fail": (Failure("a/b", "c"),)}[verb]
+    async with Host(acting(act), interval=60, grace=0) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await begun.wait()
+        await getattr(host, verb)(task.id, *arguments)
+        async with asyncio.timeout(5):
+            assert (await host.wait(task.id)).status.terminal
+        left.set()

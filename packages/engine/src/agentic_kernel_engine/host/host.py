@@ -500,7 +500,9 @@ class Host(Decisions, Queries):
         wanted, key = edges.statuses(statuses, "statuses"), checked_id(task_id)
         await self._join()
         run = self._live.current.get(key)
-        return await self._news.wait(key, wanted, None if run is None else run.record)
+        # A run that was ended from outside has the record of before, and its end is told already.
+        known = None if run is None or run.ended is not None else run.record
+        return await self._news.wait(key, wanted, known)
 
     async def run_stream(
         self,
