@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from agentic_kernel_conformance import RULES, KernelContract, QueryContract
 from agentic_kernel_conformance.__main__ import main
 from agentic_kernel_conformance.contract import Contract, Unproven
 from agentic_kernel_conformance.pages import digest, markdown
-from agentic_kernel_conformance.report import Adapter, Report
-from agentic_kernel_conformance.sources import SourceMissing, source
+from agentic_kernel_conformance.report import OUTCOMES, Adapter, Report
+from agentic_kernel_conformance.sources import SourceMissing, source, sources_of
 from agentic_kernel_conformance.totals import Planned, planned
 from agentic_kernel_conformance.unproven import unproven
 from agentic_kernel_conformance.verifying import (
@@ -26,6 +27,7 @@ from agentic_kernel_conformance.verifying import (
     ReportEdited,
     ReportNotRepeated,
     ReportStale,
+    _summaries_differ,
     read,
     rerun,
     verify,
@@ -106,6 +108,82 @@ def test_a_whole_run_says_what_it_is_about_and_is_verified(project: Path, run: R
     for part in ("# Conformance: passed", document["digest"], document["platform"]):
         assert part in page
     assert f"passed {_TOTAL} of {_TOTAL}" in (project / "report.svg").read_text()
+
+
+_SHELL = """
+import pytest
+from agentic_kernel_conformance import KernelContract
+
+{imports}
+
+class TestAcmeKernel(KernelContract):
+    {body}
+
+    @pytest.fixture
+    def kernel(self):
+        {more}
+        import agentic_kernel
+        return agentic_kernel
+"""
+_FORMS = {
+    "a text of a package": ("from acme.shell import KIND", "KIND"),
+    "a submodule": ("from acme import shell", "shell"),
+    "a dotted import": ("import acme.shell", "acme"),
+    "a name for a module": ("import acme.shell as used", "used"),
+    "inside a function": ("", "from acme.shell import KIND"),
+    "a text module:object": ("", "'acme.shell:make'"),
+    "a helper beside the test": ("from helper import number", "number"),
+    "a helper of the tests' package": ("from .helper import number", "number"),
+    "a conftest": ("", "1"),
+}
+
+
+@pytest.mark.parametrize("form", sorted(_FORMS))
+def test_a_package_counts_however_the_test_names_it(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The value that a test imports may be a text, which does not say where it comes from."""
+    above, used = _FORMS[form]
+    tests = tmp_path / "cases" if "package" in form and "helper" in form else tmp_path
+    for folder in (tests, tmp_path / "site" / "acme"):
+        folder.mkdir(parents=True, exist_ok=True)
+        if folder != tmp_path:
+            (folder / "__init__.py").touch()
+    (tmp_path / "site/acme/shell.py").write_text("KIND = 'shell'\ndef make(): return KIND\n")
+    helper = "conftest.py" if form == "a conftest" else "helper.py"
+    (tests / helper).write_text("from acme.shell import KIND\nnumber = len(KIND)\n")
+    file = tests / f"test_{tmp_path.name}.py"
+    file.write_text(_SHELL.format(imports=above, more=used, body="pass"))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    name = f"{'cases.' if tests != tmp_path else ''}{file.stem}"
+    module = import_module(name)
+    try:
+        found = {each.package: each for each in sources_of(module.TestAcmeKernel, tmp_path)}
+    finally:
+        for each in [n for n in sys.modules if n.partition(".")[0] in _LOADED or n == name]:
+            del sys.modules[each]
+    assert found["acme"] == source("acme", tmp_path, tmp_path / "site" / "acme")
+    assert name in found
+    assert {n.rpartition(".")[2] for n in found} - {"acme", file.stem} <= {"helper", "conftest"}
+
+
+_LOADED = ("acme", "cases", "helper")
+
+
+def test_a_report_of_another_substrate_is_refused(project: Path, run: Run) -> None:
+    """The test imports a text and names the factory by a text, as a generated package does."""
+    acme = project / "acme"
+    acme.mkdir()
+    (acme / "__init__.py").touch()
+    (acme / "shell.py").write_text("KIND = 'shell'\n")
+    text = _SHELL.format(imports="from acme.shell import KIND", more="", body="pass")
+    (project / "test_kernel.py").write_text(text)
+    document = run("-k", "nothing_is_overridden")
+    assert verify(project / "report.json", project) == document
+    (acme / "shell.py").write_text("KIND = 'shell'  # and no commit\n")
+    with pytest.raises(ReportStale, match="acme: sha256 is"):
+        verify(project / "report.json", project)
 
 
 @pytest.mark.parametrize(
@@ -212,6 +290,49 @@ def test_a_report_of_other_sources_or_versions_is_refused(project: Path, run: Ru
     rewrite(path, document, kernel="9.9")
     with pytest.raises(ReportStale, match=r"kernel is .*, and the report says 9\.9"):
         verify(path, project)
+
+
+def test_a_report_that_is_verified_from_another_folder_names_the_remedy(
+    project: Path, run: Run
+) -> None:
+    document = run("-k", "nothing_is_overridden")
+    path = project / "report.json"
+    with pytest.raises(ReportStale, match="--root with the folder in which pytest ran"):
+        verify(path, project.parent)
+    with pytest.raises(NotAReport, match="--root with the folder in which pytest ran"):
+        rerun(document, path, project.parent)
+
+
+def test_what_a_rerun_found_is_a_line_for_each_difference() -> None:
+    row = {
+        **dict.fromkeys(("contract", "patience", "total", "features", "rules"), ""),
+        **dict.fromkeys((outcome.replace(" ", "_") for outcome in OUTCOMES), 0),
+        "adapter": "Acme",
+        "node": "test_acme.py::TestAcme",
+        "unproven": [],
+        "cells": {"once": "✓ 4 of 4", "result": "✓ 2 of 2"},
+    }
+    told = {"rule": "once", "text": "Not counted.", "unless": "marks"}
+    cells = {**row["cells"], "once": "✗ 3 of 4, 1 failed"}
+    again = {**row, "cells": cells, "unproven": [told], "failed": 1}
+    old = {"verdict": "passed", "errors": {}, "adapters": [row]}
+    new = {"verdict": "failed", "errors": {}, "adapters": [again]}
+    differences = _summaries_differ(old, new)
+    assert str(ReportNotRepeated(Path("q.json"), differences)).splitlines() == [
+        "q.json was not repeated by a rerun:",
+        "  verdict is failed, and the report says passed",
+        "  Acme: cells once: ✗ 3 of 4, 1 failed, and the report says ✓ 4 of 4",
+        "  Acme: unproven: a rerun has rule once, text Not counted., unless marks",
+        "  Acme: failed: 1, and the report says 0",
+    ]
+
+
+def test_an_editable_install_has_its_distribution(tmp_path: Path) -> None:
+    """Its RECORD has no file of the package, only a ``.pth`` file with the folder."""
+    for project in ("agentic_kernel_conformance", "agentic_kernel_engine"):
+        found = source(project, tmp_path)
+        assert found.distribution == project.replace("_", "-")
+        assert found.version == metadata.version(found.distribution)
 
 
 @pytest.mark.torture

@@ -71,8 +71,8 @@ class Contract:
     unproven: ClassVar[tuple[Unproven, ...]] = ()
     """What the tests of this class do not prove. Each class of a contract adds its own."""
     sources: ClassVar[tuple[str, ...]] = ()
-    """The import packages of the implementation, such as ``("acme_store",)``. The report has a
-    digest of their files. Empty: the packages that the module of the subclass imports from."""
+    """More import packages of the implementation, such as ``("acme_store",)``. The report has a
+    digest of their files, and of the packages that the module of the subclass imports or names."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -7,20 +7,36 @@ that is a single file, it covers that file. Dependencies of the package are not 
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from importlib import metadata, util
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from urllib.parse import unquote, urlparse
 
 from .contract import Contract
+from .imported import imports, package_of
 
 _NEVER = frozenset(
-    {"agentic_kernel", "agentic_kernel_conformance", "pytest", "_pytest", "pytest_asyncio"}
+    {
+        *(
+            "__main__",
+            "agentic_kernel_conformance",
+            "pytest",
+            "_pytest",
+            "pluggy",
+            "xdist",
+            "hypothesis",
+        ),
+        *("pytest_asyncio", "pytest_cov", "pytest_timeout", "pytest_xdist"),
+    }
 )
-_LAST = "agentic_kernel_engine"
+"""The kit and the tools of tests; they implement nothing that a contract tests."""
+_LAST = ("agentic_kernel_engine", "agentic_kernel")
+"""The packages that are the implementation only if there is no other."""
 
 
 class SourceMissing(LookupError):
@@ -69,7 +85,7 @@ def source(package: str, root: Path, path: Path | None = None) -> Source:
         f"{sha256(name.read_bytes()).hexdigest()}  {name.relative_to(home).as_posix()}\n"
         for name in names
     ]
-    known = metadata.packages_distributions().get(package, [""])[0]
+    known = _distribution(package, place, tuple(sys.path))
     under = place.relative_to(root.resolve()).as_posix() if _below(place, root) else ""
     total = sha256("".join(lines).encode()).hexdigest()
     return Source(
@@ -97,40 +113,105 @@ def located(package: str) -> Path:
 
 
 def sources_of(cls: type[Contract], root: Path) -> list[Source]:
-    """Return the sources of an adapter: the module of the class, and its packages.
+    """Return the sources of an adapter: its packages, and the modules of its tests.
 
     Raises:
         SourceMissing: `Contract.sources` names a package that cannot be found.
     """
     module = sys.modules[cls.__module__]
-    own = module.__name__.partition(".")[0]
-    names = _imported(module)
-    packages = cls.sources or sorted({name.partition(".")[0] for name in names} - {own})
-    beside = {module.__name__, *(name for name in names if name.partition(".")[0] == own)}
-    files = {name: getattr(sys.modules[name], "__file__", None) for name in sorted(beside)}
+    if module.__file__ is None:
+        return [source(package, root) for package in cls.sources]
+    file = Path(module.__file__).resolve()
+    base = file.parents[module.__name__.count(".") + (file.stem == "__init__")]
+    own, folder = module.__name__.partition(".")[0], file.parent
+    beside: dict[Path, str] = {}
+    packages, last, neighbours = set(cls.sources), set[str](), False
+    left = [(module.__name__, file), *_conftests(folder, root)]
+    while left:
+        name, file = left.pop()
+        if file in beside:
+            continue
+        beside[file] = name
+        for wanted in imports(name, file):
+            package = wanted.partition(".")[0]
+            if package == own:
+                left += _below_base(base, wanted)
+            elif package in _LAST:
+                last.add(package)
+            elif _may_implement(package) and (found := package_of(wanted)):
+                place = located(found).resolve()
+                if place.is_file() and place.parent == folder:
+                    left.append((found, place))
+                    neighbours = True
+                else:
+                    packages.add(found)
+    if not packages and not neighbours:
+        packages.update([each for each in _LAST if each in last][:1])
     return [
-        *(source(package, root) for package in packages),
-        *(source(name, root, Path(file)) for name, file in files.items() if file),
+        *(source(package, root) for package in sorted(packages)),
+        *(source(name, root, file) for file, name in sorted(beside.items(), key=_by_name)),
     ]
 
 
-def _imported(module: ModuleType) -> set[str]:
-    """Return the modules that a module imports from and that may be the implementation."""
-    found = {_home(value) for value in vars(module).values()}
-    found = {name for name in found if name in sys.modules and _may_implement(name)}
-    return {name for name in found if name.partition(".")[0] != _LAST} or found
+def _by_name(item: tuple[Path, str]) -> tuple[str, Path]:
+    return item[1], item[0]
 
 
-def _may_implement(name: str) -> bool:
-    package = name.partition(".")[0]
-    if package in _NEVER or package in sys.stdlib_module_names:
-        return False
-    return getattr(sys.modules.get(package), "__file__", None) is not None or "." in name
+def _conftests(folder: Path, root: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the ``conftest.py`` files that pytest reads for a folder, with their modules' names."""
+    loaded = {getattr(each, "__file__", None): name for name, each in list(sys.modules.items())}
+    for place in (folder, *folder.parents):
+        if (file := place / "conftest.py").is_file():
+            yield loaded.get(str(file), "conftest"), file
+        if place == root.resolve():
+            return
 
 
-def _home(value: Any) -> str:
-    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-    return name if isinstance(name, str) else ""
+def _below_base(base: Path, name: str) -> Iterator[tuple[str, Path]]:
+    """Yield a module of the tests' own package, found without importing it."""
+    place = base.joinpath(*name.split("."))
+    for file in (place.with_suffix(".py"), place / "__init__.py"):
+        if file.is_file():
+            yield name, file
+
+
+def _may_implement(package: str) -> bool:
+    return package not in _NEVER and package not in sys.stdlib_module_names
+
+
+@cache
+def _distributions(path: tuple[str, ...]) -> tuple[dict[str, list[str]], dict[Path, str]]:
+    """Return the distributions by import package, and the editable ones by their folders.
+
+    Args:
+        path: The `sys.path` of this moment.
+    """
+    folders: dict[Path, str] = {}
+    for each in metadata.distributions():
+        told = json.loads(each.read_text("direct_url.json") or "{}")
+        if not told.get("dir_info", {}).get("editable"):
+            continue
+        added = [each.locate_file(file) for file in each.files or () if file.suffix == ".pth"]
+        lines = [line for file in added for line in Path(str(file)).read_text().splitlines()]
+        listed = [Path(line).resolve() for line in lines if Path(line).is_absolute()]
+        whole = Path(unquote(urlparse(told["url"]).path)).resolve()
+        folders |= dict.fromkeys(listed or [whole], each.metadata["Name"])
+    return dict(metadata.packages_distributions()), folders
+
+
+def _distribution(package: str, place: Path, path: tuple[str, ...]) -> str:
+    """Return the name of the distribution that installs a package; "" if none does."""
+    names, folders = _distributions(path)
+    known = list(dict.fromkeys(names.get(package.partition(".")[0], ())))
+    if len(known) > 1:  # a namespace that several share
+        files = {name: metadata.distribution(name).files or () for name in known}
+        known = [name for name in known if any(_has(place, file) for file in files[name])]
+    editable = (folders[folder] for folder in place.parents if folder in folders)
+    return known[0] if known else next(editable, "")
+
+
+def _has(place: Path, file: metadata.PackagePath) -> bool:
+    return Path(str(file.locate())).resolve().is_relative_to(place)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -31,10 +31,16 @@ _FIELDS: Final = (
     *("verdict", "partial", "adapters", "errors"),
 )
 _COUNTS: Final = tuple(outcome.replace(" ", "_") for outcome in OUTCOMES)
+_BYTES: Final = ("files", "sha256")
+"""The fields of a source that must be equal, also if the report names no distribution."""
 _REPEATED: Final = (
     *("contract", "features", "patience", "total", "rules", "cells", "unproven", *_COUNTS),
 )
 """The fields of an adapter that a rerun compares; ``tests`` is compared test by test."""
+
+
+_SHOWN: Final = 20
+"""The number of differences that one message lists."""
 
 
 class ReportRefused(Exception):
@@ -72,8 +78,8 @@ class ReportStale(ReportRefused):
     def __init__(self, path: Path, differences: list[str]) -> None:
         self.differences = differences
         super().__init__(
-            f"{path} does not fit what is installed: {'; '.join(differences)}; install what it "
-            "names, or run the contract again with --conformance-report"
+            f"{path} does not fit what is installed:{_listed(differences)}\nInstall what it names, "
+            "or run the contract again with --conformance-report"
         )
 
 
@@ -86,9 +92,14 @@ class ReportNotRepeated(ReportRefused):
 
     def __init__(self, path: Path, differences: list[str]) -> None:
         self.differences = differences
-        shown = "; ".join(differences[:10])
-        more = f"; and {len(differences) - 10} more" if len(differences) > 10 else ""
-        super().__init__(f"{path} was not repeated by a rerun: {shown}{more}")
+        super().__init__(f"{path} was not repeated by a rerun:{_listed(differences)}")
+
+
+def _listed(differences: list[str]) -> str:
+    """Return the differences as text, one below the other."""
+    shown = differences[:_SHOWN]
+    more = [f"and {len(differences) - _SHOWN} more"] if len(differences) > _SHOWN else []
+    return "".join(f"\n  {each}" for each in [*shown, *more])
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -181,7 +192,10 @@ def _differs(said: dict[str, Any], root: Path) -> list[str]:
     if place is not None and not place.resolve().is_relative_to(root.resolve()):
         return [f"{package} lies outside the project, at {said['under']}"]
     if place is not None and not place.exists():
-        return [f"{package} is not at {said['under']} below {root}"]
+        return [
+            f"{package} is not at {said['under']} below {root.resolve()}; pass --root with the "
+            "folder in which pytest ran"
+        ]
     try:
         found = asdict(source(package, root, place))
     except SourceMissing as error:
@@ -189,7 +203,7 @@ def _differs(said: dict[str, Any], root: Path) -> list[str]:
     return [
         f"{package}: {name} is {found[name]}, and the report says {said[name]}"
         for name in ("distribution", "version", "files", "sha256")
-        if found[name] != said[name]
+        if found[name] != said[name] and (name in _BYTES or said["distribution"])
     ]
 
 
@@ -207,7 +221,10 @@ def rerun(document: dict[str, Any], path: Path, root: Path) -> dict[str, Any]:
     for name in files:
         place = (root / name).resolve()
         if not place.is_file() or not place.is_relative_to(root.resolve()):
-            raise NotAReport(f"{path}: {ascii(name)} is no file of the project {root}")
+            raise NotAReport(
+                f"{path}: {ascii(name)} is no file of the project {root.resolve()}; pass --root "
+                "with the folder in which pytest ran"
+            )
     if document["level"] not in LEVELS or not isinstance(document["seed"], int):
         raise NotAReport(f"{path}: level {document['level']!a} or seed {document['seed']!a}")
     with tempfile.TemporaryDirectory() as folder:
@@ -247,17 +264,42 @@ def _summaries_differ(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     if any(adapter["not_run"] for adapter in old["adapters"]):
         return []
     found = [
-        f"{k} is {new[k]!a}, not {old[k]!a}" for k in ("verdict", "errors") if new[k] != old[k]
+        f"{name} is {_plain(new[name])}, and the report says {_plain(old[name])}"
+        for name in ("verdict", "errors")
+        if new[name] != old[name]
     ]
     after = {adapter["node"]: adapter for adapter in new["adapters"]}
     for adapter in old["adapters"]:
-        other = after.get(adapter["node"], {})
-        found += [
-            f"{adapter['adapter']}: {name} is {other.get(name)!a:.200}, not {adapter[name]!a:.200}"
-            for name in _REPEATED
-            if other.get(name) != adapter[name]
-        ]
+        other = after.get(adapter["node"])
+        if other is None:
+            found.append(f"{adapter['adapter']}: {adapter['node']} was not run again")
+            continue
+        for name in _REPEATED:
+            found += _parts_differ(f"{adapter['adapter']}: {name}", adapter[name], other[name])
     return found
+
+
+def _parts_differ(name: str, old: Any, new: Any) -> list[str]:
+    """Return one sentence for each part that differs; a text or a number is one part."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+        return [f"{name} {key}: {_said(new.get(key), old.get(key))}" for key in keys]
+    if isinstance(old, list) and isinstance(new, list):
+        gone = [f"{name}: the report has {_plain(each)}" for each in old if each not in new]
+        return [*gone, *(f"{name}: a rerun has {_plain(each)}" for each in new if each not in old)]
+    return [] if old == new else [f"{name}: {_said(new, old)}"]
+
+
+def _said(new: Any, old: Any) -> str:
+    return f"{_plain(new)}, and the report says {_plain(old)}"
+
+
+def _plain(value: Any) -> str:
+    """Return a value for a person: on one line, a record as its values."""
+    if isinstance(value, dict):
+        value = ", ".join(f"{key} {each}" for key, each in value.items()) or "none"
+    text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in str(value))
+    return text if len(text) <= 200 else f"{text[:199]}…"
 
 
 def _outcomes(document: dict[str, Any]) -> dict[str, str]:
