@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ import agentic_kernel_conformance as kit
 from agentic_kernel_conformance import RULES, KernelContract, QueryContract
 from agentic_kernel_conformance.__main__ import main
 from agentic_kernel_conformance.contract import Contract, Unproven
+from agentic_kernel_conformance.explaining import explain
 from agentic_kernel_conformance.pages import digest, markdown
-from agentic_kernel_conformance.report import OUTCOMES, Adapter, Report
+from agentic_kernel_conformance.report import OUTCOMES, Adapter, Report, Verdict
 from agentic_kernel_conformance.sources import SourceMissing, source, sources_of
 from agentic_kernel_conformance.totals import Planned, planned
 from agentic_kernel_conformance.unproven import unproven
@@ -453,6 +454,50 @@ def test_each_contract_says_what_it_does_not_prove(name: str) -> None:
         assert not each.unless or contract.features.is_open(each.unless) is False
 
 
+_CONTRACTS = sorted(name for name in kit.__all__ if name.endswith("Contract"))
+
+
+@pytest.mark.parametrize("name", _CONTRACTS)
+def test_a_rule_whose_page_names_a_closed_feature_is_not_ticked(name: str) -> None:
+    """Its tests may pass and look at nothing, so its cell names the feature."""
+    contract: type[Contract] = getattr(kit, name)
+    closed = [feature.name for feature in fields(contract.features)]
+    plans = planned(contract)
+    adapter = Adapter("Acme", name, "", {}, plans, unproven=unproven(contract))
+    for test, plan in plans.items():
+        for number in range(plan.count):
+            needed = plan.features[:1]
+            verdict = Verdict(test, plan.rules, "closed" if needed else "passed", *needed)
+            adapter.verdicts[f"{test}[{number}]"] = verdict
+    for rule in {rule for plan in plans.values() for rule in plan.rules}:
+        page = explain(rule).partition("## Breaking it")[0]
+        named = [feature for feature in closed if f"`{feature}`" in page]
+        features = {each for p in plans.values() if rule in p.rules for each in p.features}
+        unless = {each.unless for each in adapter.unproven if each.rule == rule}
+        assert set(named) <= features | unless, rule
+        if named:
+            assert not adapter.cell(rule).startswith("✓"), adapter.cell(rule)
+
+
+def test_a_substrate_that_keeps_no_output_has_no_tick_for_output() -> None:
+    class TestMute(kit.SubstrateContract):
+        features = kit.SubstrateFeatures(marks=True, pauses=True)
+
+    plans = planned(TestMute)
+    adapter = Adapter("Mute", "SubstrateContract", "", {}, plans, unproven=unproven(TestMute))
+    for test, plan in plans.items():
+        adapter.verdicts[test] = Verdict(test, plan.rules, "passed")
+    assert adapter.cell("output") == "4 of 4, unproven without keeps_output"
+    page = markdown(_report({"Mute": adapter}), {**_report({}).document(), "digest": "sha256:0"})
+    assert "- Mute: output: Output from before a stop is not read. (closed: keeps_output)" in page
+    assert adapter.cell("progress").startswith("✓")
+
+
+def _report(adapters: dict[str, Adapter]) -> Report:
+    header = dict.fromkeys(("kit", "kernel", "engine", "python", "platform", "date"), "?")
+    return Report({**header, "seed": 0, "level": "brief"}, adapters=adapters)
+
+
 def test_a_page_of_several_contracts_has_a_table_for_each_in_one_order() -> None:
     asked = {"StoreContract": ("R1", "C2"), "ToolContract": ("C2",)}
     ran = [("Zinc", "StoreContract"), ("Hammer", "ToolContract"), ("Ash", "StoreContract")]
@@ -460,8 +505,7 @@ def test_a_page_of_several_contracts_has_a_table_for_each_in_one_order() -> None
         name: Adapter(name, contract, name, {}, {"test_it": Planned(asked[contract], (), 1)})
         for name, contract in ran
     }
-    header = dict.fromkeys(("kit", "kernel", "engine", "python", "platform", "date"), "?")
-    report = Report({**header, "seed": 0, "level": "brief"}, adapters=adapters)
+    report = _report(adapters)
     page = markdown(report, {**report.document(), "digest": "sha256:0"})
     heads = [line for line in page.splitlines() if line.startswith(("### ", "| rule"))]
     assert heads == [

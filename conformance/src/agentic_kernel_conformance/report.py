@@ -82,7 +82,11 @@ class Adapter:
         return next((outcome for outcome in OUTCOMES if found[outcome]), "")
 
     def cell(self, name: str) -> str:
-        """Return the rule's cell: ``✓ 4 of 4``, or ``3 of 4, processes closed``."""
+        """Return the rule's cell: ``✓ 4 of 4``, or ``3 of 4, processes closed``.
+
+        A rule has no ``✓`` if a closed feature leaves a part of it unproven, even if all its tests
+        passed: ``4 of 4, unproven without keeps_output``.
+        """
         found = self.counts(name)
         if not found:
             return "–"
@@ -94,8 +98,8 @@ class Adapter:
         parts += [f"{feature} closed" for feature in sorted(closed)]
         hooks = {u.unless for u in self.unproven if u.rule == name and u.unless}
         parts += [f"unproven without {hook}" for hook in sorted(hooks - closed)]
-        bad = found["failed"] or found["error"]
-        sign = "✗ " if bad else "✓ " if found["passed"] == found.total() else ""
+        whole = found["passed"] == found.total() and not hooks
+        sign = "✗ " if found["failed"] or found["error"] else "✓ " if whole else ""
         return sign + ", ".join(parts)
 
     def line(self) -> str:

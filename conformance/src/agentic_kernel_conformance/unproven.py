@@ -19,6 +19,7 @@ UNPROVEN: Final[dict[str, tuple[Unproven, ...]]] = {
     "RuntimeContract": (
         Unproven("effects", "The effects of the work on the world are not looked at."),
         Unproven("unwind", "Processes and threads that the work leaves behind are not looked for."),
+        Unproven("C4", "No writer is held, so readers could wait for one.", unless="holdable"),
         Unproven("clause1", _SHORT),
     ),
     "QueryContract": (
@@ -60,14 +61,22 @@ UNPROVEN: Final[dict[str, tuple[Unproven, ...]]] = {
     ),
     "PolicyContract": (
         Unproven("decide", "It is not proven that the decisions are the wanted ones."),
+        Unproven(
+            "apart", "Decisions at once are not compared with lone ones.", unless="deterministic"
+        ),
     ),
     "ToolContract": (
         Unproven("effects", "The effects of the tool are not counted.", unless="observable"),
         Unproven("effects", "Effects that the adapter's own counter does not see are not found."),
+        Unproven("apart", "Results at once are not compared with lone ones.", unless="steady"),
     ),
     "SubstrateContract": (
         Unproven("once", "The effects of the work are not counted.", unless="marks"),
         Unproven("once", "Effects of the work other than the marks of the kit are not found."),
+        Unproven("output", "Output from before a stop is not read.", unless="keeps_output"),
+        Unproven("small", "Only a script without effects is measured.", unless="marks"),
+        Unproven("clean", "No Task that fails is looked at.", unless="fails"),
+        Unproven("clean", "No Task that is paused is looked at.", unless="pauses"),
         Unproven("clause1", _SHORT),
     ),
     "CompactorContract": (
@@ -75,6 +84,9 @@ UNPROVEN: Final[dict[str, tuple[Unproven, ...]]] = {
     ),
     "MemoryGovernorContract": (
         Unproven("govern", "It is not proven that the decisions are the wanted ones."),
+        Unproven(
+            "apart", "Proposals at once are not compared with lone ones.", unless="deterministic"
+        ),
     ),
     "CapabilityRegistryContract": (
         Unproven("repertoire", "It is not proven that the installed capabilities do as they say."),
@@ -84,6 +96,7 @@ UNPROVEN: Final[dict[str, tuple[Unproven, ...]]] = {
     ),
     "MiddlewareContract": (
         Unproven("hooks", "The content that middleware adds to a call is not judged."),
+        Unproven("apart", "Runs at once are not compared with lone ones.", unless="steady"),
     ),
     "ValidatorContract": (
         Unproven("fits", "Schemas other than the cases of the kit are not tried."),
