@@ -31,8 +31,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from beside import table as table_of_figures
-from compare import compare
 from repeated import repeated
+
+from agentic_kernel_conformance.__main__ import main as kit
 
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -59,7 +60,7 @@ class Finding(Protocol):
 def main(arguments: list[str]) -> int:
     """Run the command; return its exit status."""
     if arguments[:1] == ["compare"]:
-        return compare(arguments[1:])
+        return kit(arguments)
     given = _parser().parse_args(arguments)
     quick = not (given.names or given.full)
     into = Path(given.into) if given.into else QUICKLY if quick else RESULTS

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentic_kernel_conformance.bench_row import Row
-from benchmarks.compare import Compared, NoResults, compared, left_out, table
+from agentic_kernel_conformance.comparing import Compared, NoResults, compared, left_out, table
 from benchmarks.repeated import repeated
 
 ROOT = Path(__file__).parents[1]

@@ -265,3 +265,24 @@ async def test_a_counted_store_counts_what_is_written_and_flushes_apart() -> Non
     assert not any(each.flush for each in store.writes)
     assert all(each.bytes > 0 for each in store.writes)
     assert record.task.status == "success"
+
+
+@pytest.mark.parametrize(("size", "code"), [(600.0, 0), (601.0, 1), (None, 2)])
+def test_two_recordings_are_compared_by_the_wheel_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], size: float | None, code: int
+) -> None:
+    """The names of the files do not matter."""
+    files = {"before.json": 600.0, "after.json": size}
+    for name, written in files.items():
+        if written is not None:
+            measured = Row("ours", "acme", 5, (), (9.0,), (2.0,), (1.0,), 1.0, written, pace=1.0)
+            text = json.dumps({"figures": [measured.record()]})
+            (tmp_path / name).write_text(text)
+    assert main(["compare", *(str(tmp_path / name) for name in files)]) == code
+    told = capsys.readouterr()
+    if size is None:
+        assert "agentic-kernel-conformance bench --json" in told.err
+        assert "after.json" in told.err
+    else:
+        assert f"ours on acme: bytes per turn | 600 | {size:.0f} |" in told.out
+        assert ("1 of the counts got worse" in told.out) == (code == 1)

@@ -305,7 +305,7 @@ def test_a_report_that_is_verified_from_another_folder_names_the_remedy(
 
 
 def test_what_a_rerun_found_is_a_line_for_each_difference() -> None:
-    row = {
+    row: dict[str, Any] = {
         **dict.fromkeys(("contract", "patience", "total", "features", "rules"), ""),
         **dict.fromkeys((outcome.replace(" ", "_") for outcome in OUTCOMES), 0),
         "adapter": "Acme",

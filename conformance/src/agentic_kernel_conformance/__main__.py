@@ -1,7 +1,7 @@
-"""The command of the kit: ``agentic-kernel-conformance explain | verify | bench``.
+"""The command of the kit: ``agentic-kernel-conformance explain | verify | bench | compare``.
 
-Exit codes: 0; 1 if a report is refused, or if a trace differs from ours; 2 for a mistake on the
-command line.
+Exit codes: 0; 1 if a report is refused, if a trace differs from ours, or if a count got worse; 2
+for a mistake on the command line.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from pathlib import Path
 
 from .bench import MOST_ROUNDS, ROUNDS, NotBenchable, checked_rounds, measured
 from .bench_row import table
+from .comparing import NoResults, compared, left_out
+from .comparing import table as comparison
 from .explaining import UnknownRule, explain, overview
 from .verifying import NotAReport, ReportRefused, rerun, verify
 
@@ -26,12 +28,15 @@ def main(arguments: list[str] | None = None) -> int:
         return _explain(given.rule)
     if given.command == "bench":
         return _bench(given.runtime, given.store, given.rounds, given.json)
+    if given.command == "compare":
+        return _compare(given.before, given.after)
     return _verify(Path(given.report), Path(given.root), again=given.rerun)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="agentic-kernel-conformance", description="Explain rules, verify reports, and measure."
+        prog="agentic-kernel-conformance",
+        description="Explain rules, verify reports, measure, and compare.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
     explaining = commands.add_parser("explain", help="print the page of a rule, or list the rules")
@@ -61,7 +66,21 @@ def _parser() -> argparse.ArgumentParser:
         help=f"how often each time is read, 1 to {MOST_ROUNDS} (default: {ROUNDS})",
     )  # fmt: skip
     benching.add_argument("--json", metavar="FILE", help="write the rows there as well")
+    comparing = commands.add_parser(
+        "compare", help="compare two recordings of bench --json: times with their noise, counts"
+    )
+    comparing.add_argument("before", metavar="A", type=Path, help="a file or folder of results")
+    comparing.add_argument("after", metavar="B", type=Path, help="the same of the other run")
     return parser
+
+
+def _compare(before: Path, after: Path) -> int:
+    try:
+        found, left = compared(before, after), left_out(after)
+    except (NoResults, OSError) as error:
+        return _refuse(error, 2)
+    sys.stdout.write(f"{comparison(found, left)}\n")
+    return 1 if any(each.fails for each in found) else 0
 
 
 def _bench(runtime: str | None, store: str | None, rounds: int, file: str | None) -> int:

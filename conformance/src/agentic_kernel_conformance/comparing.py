@@ -1,4 +1,4 @@
-"""Compares what two runs of the benchmarks found: `python benchmarks/run.py compare A B`.
+"""Compares what two benchmark runs found: `agentic-kernel-conformance compare A B`.
 
 A figure is compared by its ratio to the limit that was measured beside it, so that a slower machine
 makes no difference by itself. It is worse or better only if the ratio moved by more than a tenth
@@ -8,10 +8,8 @@ exactly, because load does not touch it; only counts decide the exit status.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,7 +161,10 @@ def results(place: Path) -> dict[str, dict[str, Any]]:
     """
     files = [place] if place.is_file() else sorted(place.glob("*.json"))
     if not files:
-        raise NoResults(f"{place}: no results; run python benchmarks/run.py --into {place}")
+        raise NoResults(
+            f"{place}: no results; record some with `agentic-kernel-conformance bench --json "
+            f"FILE`, or run python benchmarks/run.py --into {place}"
+        )
     return {path.stem: _read(path) for path in files}
 
 
@@ -171,7 +172,7 @@ def _read(path: Path) -> dict[str, Any]:
     size = path.stat().st_size
     if size > MOST_BYTES:
         raise NoResults(f"{path}: {size} bytes; results have at most {MOST_BYTES}")
-    remedy = "give a file or folder that benchmarks/run.py wrote"
+    remedy = "give a file that `bench --json` wrote, or a file or folder of benchmarks/run.py"
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -206,7 +207,7 @@ def _figures(
         except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             raise NoResults(
                 f"{benchmark}: a figure cannot be read ({type(error).__name__}: {error}); "
-                "give results that benchmarks/run.py wrote"
+                "give results that `bench --json` or benchmarks/run.py wrote"
             ) from error
         sides.append({each.name: each for each in found})
     for name in dict.fromkeys([*sides[0], *sides[1]]):
@@ -275,21 +276,3 @@ def _shown(reading: Reading | None) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def compare(arguments: Sequence[str]) -> int:
-    """Run the command; 0, 1 if a count got worse, 2 if there is nothing to compare."""
-    parser = argparse.ArgumentParser(
-        prog="benchmarks/run.py compare", description="Compare two runs of the benchmarks."
-    )
-    parser.add_argument("before", metavar="A", type=Path, help="a folder or file of results")
-    parser.add_argument("after", metavar="B", type=Path, help="the same of the other run")
-    given = parser.parse_args(arguments)
-    try:
-        found = compared(given.before, given.after)
-        left = left_out(given.after)
-    except (NoResults, OSError) as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 2
-    print(table(found, left))
-    return 1 if any(each.fails for each in found) else 0
