@@ -188,6 +188,29 @@ def test_a_report_of_another_substrate_is_refused(project: Path, run: Run) -> No
 
 
 @pytest.mark.parametrize(
+    "made",
+    [
+        "import_module('ac' + 'me.shell').Shell()",
+        pytest.param("'.'.join(('acme', 'shell:make'))", marks=pytest.mark.torture),
+    ],
+    ids=["value", "text"],
+)
+def test_a_package_counts_that_only_a_value_of_a_fixture_names(
+    project: Path, run: Run, made: str
+) -> None:
+    acme = project / "acme"
+    acme.mkdir()
+    (acme / "__init__.py").touch()
+    (acme / "shell.py").write_text("class Shell: pass\n")
+    text = _KERNEL.replace("import agentic_kernel\n", "from importlib import import_module\n")
+    text = text.replace("kernel_of()", made).replace("from implementation import\n", "")
+    (project / "test_kernel.py").write_text(text.replace("{body}", "pass"))
+    (row,) = run("-k", "nothing_is_overridden or table", code=1)["adapters"]
+    found = {each["package"]: each for each in row["sources"]}
+    assert found["acme"] == asdict(source("acme", project, acme))
+
+
+@pytest.mark.parametrize(
     ("options", "named"),
     [
         pytest.param(

@@ -24,7 +24,7 @@ from .overrun import PATIENCES, Overrun, ended_in_time
 from .pages import write
 from .report import Adapter, Report
 from .rules import KitError, RuleError
-from .sources import Source, SourceMissing, sources_of
+from .sources import Source, SourceMissing, named_by, sources_of
 from .substrate_bounds import Bounds
 from .totals import Planned, planned
 from .trials import Campaign, Tally, Trials
@@ -35,6 +35,7 @@ _CLOSED = "feature closed: "
 _CAMPAIGN = pytest.StashKey[Campaign]()
 _OVERRUN = pytest.StashKey[Overrun]()
 _TOLD = pytest.StashKey[set[type]]()
+_FIXTURES = pytest.StashKey[Unusable]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -85,7 +86,8 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.stash[_TOLD] = set()
     _level(config)  # so that a level that does not exist ends the run before any test
-    config.pluginmanager.register(Unusable(), "agentic-kernel-conformance-fixtures")
+    config.stash[_FIXTURES] = Unusable()
+    config.pluginmanager.register(config.stash[_FIXTURES], "agentic-kernel-conformance-fixtures")
     config.pluginmanager.register(_Gathering(config), "agentic-kernel-conformance-report")
 
 
@@ -234,6 +236,9 @@ def pytest_runtest_makereport(
         if cls not in told:
             told.add(cls)
             vars(report)["conformance_adapter"] = _about(item, cls)
+        if modules := item.config.stash[_FIXTURES].named.pop(cls, None):
+            more = named_by(cls, modules, item.config.rootpath)
+            vars(report)["conformance_sources"] = [asdict(each) for each in more]
         tally = item.config.stash[_CAMPAIGN].tallies.get(item.nodeid)
         if tally is not None:
             vars(report)["conformance_tally"] = asdict(tally)
@@ -294,6 +299,10 @@ class _Gathering:
         about: dict[str, Any] | None = getattr(report, "conformance_adapter", None)
         if about is not None:
             self.report.adapters.setdefault(about["node"], _adapter_from(about))
+        for each in getattr(report, "conformance_sources", ()):
+            known = self.report.adapters[report.nodeid.rpartition("::")[0]].sources
+            if each["package"] not in {part.package for part in known}:
+                known.append(Source(**each))
         tally: dict[str, Any] | None = getattr(report, "conformance_tally", None)
         if tally is not None:
             self.report.tallies[report.nodeid] = Tally(**tally)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -151,6 +152,25 @@ def sources_of(cls: type[Contract], root: Path) -> list[Source]:
         *(source(package, root) for package in sorted(packages)),
         *(source(name, root, file) for file, name in sorted(beside.items(), key=_by_name)),
     ]
+
+
+def named_by(cls: type[Contract], modules: Iterable[str], root: Path) -> list[Source]:
+    """Return the packages of modules that may be the implementation, outside the tests' own.
+
+    A package without files is left out, because it has no digest.
+    """
+    own = cls.__module__.partition(".")[0]
+    tops = {each: each.partition(".")[0] for each in modules if each}
+    packages = {
+        package_of(each)
+        for each, top in tops.items()
+        if top != own and top not in _LAST and _may_implement(top)
+    }
+    found = []
+    for package in sorted(packages - {""}):
+        with suppress(SourceMissing):
+            found.append(source(package, root))
+    return found
 
 
 def _by_name(item: tuple[Path, str]) -> tuple[str, Path]:

@@ -1,4 +1,7 @@
-"""Fixtures of an adapter that cannot be made: one failure, and no further test that needs them."""
+"""Fixtures of an adapter: the modules of what they make, and those that cannot be made.
+
+A fixture that cannot be made is one failure, and no further test that needs it runs.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from typing import Any
 import pytest
 
 from .contract import Contract
+from .imported import home, object_named
+from .substrate_factory import SubstrateFactory
 
 UNUSABLE = "fixture unusable: "
 
@@ -25,6 +30,8 @@ class Unusable:
     made: set[tuple[type, str]] = field(default_factory=set)
     failed: dict[tuple[type, str], str] = field(default_factory=dict)
     """The error of each unusable fixture."""
+    named: dict[type, set[str]] = field(default_factory=dict)
+    """The modules of the values that each class's fixtures made, or that the values name."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(
@@ -44,6 +51,9 @@ class Unusable:
                 self.failed.setdefault(key, f"{type(error).__name__}: {error}".partition("\n")[0])
             raise
         self.made.add(key)
+        path = made.path if isinstance(made, SubstrateFactory) else made
+        found = object_named(path) if isinstance(path, str) else [home(made)]
+        self.named.setdefault(cls, set()).update(found)
         return made
 
     @pytest.hookimpl(tryfirst=True)
