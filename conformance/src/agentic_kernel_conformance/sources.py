@@ -86,7 +86,7 @@ def source(package: str, root: Path, path: Path | None = None) -> Source:
         f"{sha256(name.read_bytes()).hexdigest()}  {name.relative_to(home).as_posix()}\n"
         for name in names
     ]
-    known = _distribution(package, place, tuple(sys.path))
+    known = _distribution(package, place)
     under = place.relative_to(root.resolve()).as_posix() if _below(place, root) else ""
     total = sha256("".join(lines).encode()).hexdigest()
     return Source(
@@ -204,24 +204,26 @@ def _distributions(path: tuple[str, ...]) -> tuple[dict[str, list[str]], dict[Pa
     """Return the distributions by import package, and the editable ones by their folders.
 
     Args:
-        path: The `sys.path` of this moment.
+        path: The folders of `sys.path` that have distributions; the key of the cache.
     """
     folders: dict[Path, str] = {}
     for each in metadata.distributions():
         told = json.loads(each.read_text("direct_url.json") or "{}")
         if not told.get("dir_info", {}).get("editable"):
             continue
-        added = [each.locate_file(file) for file in each.files or () if file.suffix == ".pth"]
-        lines = [line for file in added for line in Path(str(file)).read_text().splitlines()]
+        named = [file for file in each.files or () if file.suffix == ".pth"]
+        added = [place for file in named if (place := Path(str(file.locate()))).is_file()]
+        lines = [line for place in added for line in place.read_text("utf-8").splitlines()]
         listed = [Path(line).resolve() for line in lines if Path(line).is_absolute()]
         whole = Path(unquote(urlparse(told["url"]).path)).resolve()
         folders |= dict.fromkeys(listed or [whole], each.metadata["Name"])
     return dict(metadata.packages_distributions()), folders
 
 
-def _distribution(package: str, place: Path, path: tuple[str, ...]) -> str:
+def _distribution(package: str, place: Path) -> str:
     """Return the name of the distribution that installs a package; "" if none does."""
-    names, folders = _distributions(path)
+    installed = (each for each in sys.path if any(Path(each).glob("*-info")))
+    names, folders = _distributions(tuple(installed))
     known = list(dict.fromkeys(names.get(package.partition(".")[0], ())))
     if len(known) > 1:  # a namespace that several share
         files = {name: metadata.distribution(name).files or () for name in known}
