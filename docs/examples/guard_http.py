@@ -74,7 +74,7 @@ async def main(place: str) -> None:
 
 
 if __name__ == "__main__":
-    server = HTTPServer(("127.0.0.1", 0), Shop)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    asyncio.run(main(f"127.0.0.1:{server.server_port}"))
-    server.shutdown()
+    with HTTPServer(("127.0.0.1", 0), Shop) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        asyncio.run(main(f"127.0.0.1:{server.server_port}"))
+        server.shutdown()

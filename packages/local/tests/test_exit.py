@@ -77,6 +77,13 @@ async def main():
 loop = asyncio.new_event_loop()
 loop.run_until_complete(main())
 """
+FIRST = """
+import sys
+from agentic_kernel_local import LocalRuntime
+
+runtime = LocalRuntime(slots=1, context_tokens=1024, max_tokens=8)
+print(runtime.run_sync("Say hi.").task.status)
+"""
 DEADLINE = 60.0
 
 
@@ -144,3 +151,17 @@ def test_a_generation_that_was_left_running_is_stopped_at_exit() -> None:
         output, errors = child.communicate(timeout=DEADLINE)
         assert child.returncode == 0, errors
         assert 0 < int(output) < 100
+
+
+@pytest.mark.parametrize(
+    ("last", "code"),
+    [
+        ("", 0),
+        pytest.param("sys.exit(7)", 7, marks=pytest.mark.torture),
+        pytest.param("raise SystemExit", 0, marks=pytest.mark.torture),
+    ],
+)
+def test_a_program_of_run_sync_ends_in_silence(last: str, code: int) -> None:
+    with process(FIRST + last) as child:
+        output, errors = child.communicate(timeout=DEADLINE)
+        assert (child.returncode, output, errors) == (code, "failure\n", "")

@@ -16,7 +16,7 @@ import pytest
 from agentic_kernel import CannotStart, InvalidValue, Task, TaskNotFound, TaskStatus
 from agentic_kernel_engine import Done, Host, Limits, MemoryStore, TaskFailed, tool
 from agentic_kernel_engine.loop import Context, Delta, FinalAnswer, Plan, PlannerError, ToolCall
-from agentic_kernel_engine.providers import ProviderRuntime, ready
+from agentic_kernel_engine.providers import ProviderRuntime, own_loop
 from agentic_kernel_engine.seams.middlewares import Retry
 
 
@@ -334,11 +334,21 @@ async def test_a_running_event_loop_refuses_the_call() -> None:
             ready.run_sync("x")
 
 
-def test_the_end_of_the_process_closes_the_runtime() -> None:
-    """Its planner, too; and the interpreter finds no resource that is still open."""
+@pytest.mark.parametrize(
+    ("last", "code", "said"),
+    [
+        ("", 0, ""),
+        pytest.param("sys.exit(7)", 7, "", marks=pytest.mark.torture),
+        pytest.param("sys.exit('over')", 1, "over\n", marks=pytest.mark.torture),
+        ("raise ValueError('over')", 1, "ValueError: over\n"),
+    ],
+)
+def test_the_end_of_the_process_closes_the_runtime(last: str, code: int, said: str) -> None:
+    """Its planner, too, which uses a thread; and the interpreter finds no open resource."""
     program = """
+        import asyncio, sys
         from agentic_kernel_engine.loop import FinalAnswer, Plan
-        from agentic_kernel_engine.providers import ProviderRuntime, ready
+        from agentic_kernel_engine.providers import ProviderRuntime
 
         class Once:
             impl = "once"
@@ -347,18 +357,48 @@ def test_the_end_of_the_process_closes_the_runtime() -> None:
                 yield Plan((FinalAnswer("done"),))
 
             async def close(self):
-                print("closed")
+                await asyncio.to_thread(print, "closed")
 
         print(ProviderRuntime(Once(), "once", (), None, {}).run_sync("x").unwrap())
         kept = ProviderRuntime(Once(), "once", (), None, {})
         print(kept.run_sync("x").unwrap())
     """
     ended = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "-c", textwrap.dedent(program)],
-        capture_output=True, text=True, check=True, timeout=60,
+        [sys.executable, "-X", "dev", "-W", "error", "-c", textwrap.dedent(program) + last],
+        capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert ended.stdout.split() == ["done", "done", "closed", "closed"]
-    assert "Warning" not in ended.stderr
+    assert ended.returncode == code
+    assert ended.stderr.endswith(said)
+    assert ended.stderr.count("Traceback") == ("ValueError" in said)
+    assert said or not ended.stderr
+
+
+def test_the_runtime_is_closed_before_what_its_call_left_to_the_end() -> None:
+    """A runtime needs the server of its database until it has left the store."""
+    program = """
+        import atexit
+        from agentic_kernel_engine.loop import FinalAnswer, Plan
+        from agentic_kernel_engine.providers import ProviderRuntime
+
+        class Once:
+            impl = "once"
+
+            async def plan(self, context):
+                atexit.register(print, "stopped")
+                yield Plan((FinalAnswer("done"),))
+
+            async def close(self):
+                print("closed")
+
+        kept = ProviderRuntime(Once(), "once", (), None, {})
+        kept.run_sync("x").unwrap()
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert ended.stdout.split() == ["closed", "stopped"]
 
 
 class Even(pydantic.BaseModel):
@@ -473,7 +513,7 @@ def test_a_temporary_runtime_is_let_go_in_silence() -> None:
         import gc
 
         from agentic_kernel_engine.loop import FinalAnswer, Plan
-        from agentic_kernel_engine.providers import ProviderRuntime, ready
+        from agentic_kernel_engine.providers import ProviderRuntime
 
         class Once:
             impl = "once"
@@ -508,8 +548,8 @@ def test_only_tasks_of_the_library_are_let_go_in_silence() -> None:
             await host.find()
             others = asyncio.all_tasks() - {theirs, own}
             assert others
-            assert not ready._is_ours(theirs)
-            found = {ready._is_ours(each) for each in others}
+            assert not own_loop._is_ours(theirs)
+            found = {own_loop._is_ours(each) for each in others}
         theirs.cancel()
         return found
 

@@ -26,13 +26,16 @@ class Threads:
         self._lock = threading.Lock()
 
     def start(self, work: Callable[[], object]) -> None:
-        """Run the work in one of the threads. The work must not raise."""
+        """Run the work in one of the threads, or here if none can start. It must not raise."""
         with self._lock:
             self._waiting.append(work)
             if self._running == self._most:
                 return
             self._running += 1
-        threading.Thread(target=self._run, name="file-store-disk", daemon=True).start()
+        try:
+            threading.Thread(target=self._run, name="file-store-disk", daemon=True).start()
+        except RuntimeError:  # The system has no thread left, or the interpreter ends.
+            self._run()
 
     async def run(self, work: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
         """Run the work in one of the threads and return its result.

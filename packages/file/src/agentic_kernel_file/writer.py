@@ -43,8 +43,9 @@ _log = logging.getLogger(__name__)
 class Writer:
     """Serialises the writes of this process with each other and with those of other processes.
 
-    Its thread starts with the first request and ends after two idle seconds. The thread never
-    prevents the interpreter from exiting, and an exit may interrupt it safely at any point.
+    Its thread starts with the first request and ends after two idle seconds. If no thread can
+    start, the caller does the work. The thread never prevents the interpreter from exiting, and an
+    exit may interrupt it safely at any point.
     """
 
     def __init__(
@@ -92,14 +93,18 @@ class Writer:
 
     def _start(self) -> None:
         with self._starting:
-            if not self._running:
-                self._running = True
-                threading.Thread(target=self._run, name="file-store-writer", daemon=True).start()
+            if self._running:
+                return
+            self._running = True
+        try:
+            threading.Thread(target=self._run, name="file-store-writer", daemon=True).start()
+        except RuntimeError:  # The system has no thread left, or the interpreter ends.
+            self._run(idle=0.0)
 
-    def _run(self) -> None:
+    def _run(self, idle: float = _IDLE) -> None:
         while True:
             try:
-                batch = [self._queue.get(timeout=_IDLE)]
+                batch = [self._queue.get(timeout=idle)]
             except Empty:
                 self._running = False
                 # A caller that still saw this thread running may have queued a request just now.

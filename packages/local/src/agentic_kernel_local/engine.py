@@ -7,10 +7,11 @@ import atexit
 import os
 import secrets
 import threading
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -93,6 +94,8 @@ class Engine:
         self._slots = Slots(options.slots)
         self._lock = threading.Lock()
         self._running: set[Generation] = set()
+        with _lock:
+            _loaded.add(self)
 
     @property
     def address(self) -> str:
@@ -112,14 +115,15 @@ class Engine:
         Raises:
             CannotStart: The model cannot be loaded.
         """
+        begin = False
         with _lock:
             entry = _open.get(options)
             if entry is None:
                 entry = _open[options] = _Entry()
-                threading.Thread(
-                    target=entry.load, args=(options,), name="local-model-load"
-                ).start()
+                begin = True
             entry.users += 1
+        if begin:
+            _in_thread(partial(entry.load, options), "local-model-load")
         try:
             return await asyncio.shield(asyncio.wrap_future(entry.loaded))
         except BaseException:
@@ -129,7 +133,8 @@ class Engine:
     async def close(self) -> None:
         """Give the engine back; the last user's call returns when the model is freed."""
         if _open[self.options].leave(self.options):
-            await asyncio.to_thread(self._free)
+            freed = _in_thread(self._free, "local-model-free")
+            await asyncio.shield(asyncio.wrap_future(freed))
 
     def generate(self, request: Request) -> aclosing[AsyncGenerator[Item, None]]:
         """Generate one answer as soon as a slot is free; leaving the block stops the model.
@@ -182,6 +187,8 @@ class Engine:
         for generation in running:
             generation.thread.join()
         self._server = None
+        with _lock:
+            _loaded.discard(self)
 
 
 class _Entry:
@@ -215,6 +222,30 @@ class _Entry:
 
 _lock = threading.Lock()
 _open: dict[EngineOptions, _Entry] = {}
+_loaded: set[Engine] = set()
+"""The engines that are not freed yet. One that is being freed is in no entry any more."""
+
+
+def _in_thread(work: Callable[[], None], name: str) -> Future[None]:
+    """Run the work in a thread of its own; here, if the interpreter starts no thread any more.
+
+    `asyncio.to_thread` would refuse the work as soon as the main thread has ended.
+    """
+    done: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    try:
+        threading.Thread(target=run, name=name).start()
+    except RuntimeError:
+        run()
+    return done
 
 
 @atexit.register
@@ -225,8 +256,9 @@ def _free_all() -> None:
         entries = list(_open.values())
         _open.clear()
     for entry in entries:
-        if entry.loaded.exception() is None:
-            entry.loaded.result()._free()
+        entry.loaded.exception()  # A model that is being loaded cannot be stopped.
+    for engine in list(_loaded):
+        engine._free()
 
 
 def _load(options: EngineOptions, api_key: str) -> Any:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
-import weakref
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final, TypedDict, TypeVar, Unpack, overload
 
@@ -20,6 +18,7 @@ from ..tools.output_type import OutputType
 from ..tools.tool import Tool
 from ..tools.tool import tool as make_tool
 from .done import Done
+from .own_loop import OwnLoop
 
 T = TypeVar("T")
 Function = TypeVar("Function", bound=Callable[..., Any] | Tool)
@@ -47,7 +46,8 @@ class ReadyRuntime(Host):
 
     _output_type: OutputType[Any] | None = None
     """The type of the results of all Tasks that carry none; None for JSON."""
-    _runner: asyncio.Runner | None = None
+    _own_loop: OwnLoop | None = None
+    """The event loop of `run_sync`; None before its first call, and after `close_sync`."""
 
     @property
     def runtime_kind(self) -> str:
@@ -152,7 +152,8 @@ class ReadyRuntime(Host):
 
         The runtime gets an event loop of its own, which works only during this call. `close_sync`,
         or the end of the process, closes both. On Ctrl-C a Task goes on to its next safe point when
-        the runtime is closed; a durable store keeps it for the next process.
+        the runtime is closed; a durable store keeps it for the next process. The same holds for a
+        Task that the runtime took over from a dead process: it stays ``running`` and claimable.
 
         Raises:
             RuntimeError: This thread has a running event loop; await `run` instead.
@@ -163,25 +164,12 @@ class ReadyRuntime(Host):
             pass
         else:
             raise RuntimeError("this thread has a running event loop; await run() instead")
-        if self._runner is None:
-            self._runner = asyncio.Runner()
-            atexit.register(_close, weakref.ref(self))
-        return self._runner.run(self._alone(task, options))
-
-    async def _alone(self, task: Any, options: Any) -> Any:
-        """`run`, after which the tasks that wait for the next call may be let go in silence."""
-        try:
-            return await self.run(task, **options)
-        finally:
-            for _ in range(10):  # Generators that were let go are closed.
-                await asyncio.sleep(0)
-            for each in asyncio.all_tasks():
-                # As `asyncio.gather` does it. The tasks of tools keep their warning.
-                if _is_ours(each):
-                    each._log_destroy_pending = False  # type: ignore[attr-defined]
+        if self._own_loop is None:
+            self._own_loop = OwnLoop(self)
+        return self._own_loop.run(self.run(task, **options))
 
     def _check_loop(self) -> None:
-        if self._runner is not None and asyncio.get_running_loop() is not self._runner.get_loop():
+        if self._own_loop is not None and not self._own_loop.runs_here:
             raise RuntimeError(
                 "this runtime belongs to the event loop of run_sync(); make another runtime for "
                 "this event loop"
@@ -189,15 +177,14 @@ class ReadyRuntime(Host):
 
     def close_sync(self) -> None:
         """`close` for a program without an event loop. A second call does nothing."""
-        if self._runner is not None:
-            runner, self._runner = self._runner, None
-            with runner:
-                runner.run(self.close())
+        if self._own_loop is not None:
+            own, self._own_loop = self._own_loop, None
+            own.close(self)
 
     def __del__(self) -> None:
         """Close the loop of `run_sync`; see `close_sync` for an orderly end."""
-        if self._runner is not None:
-            self._runner.get_loop().close()
+        if self._own_loop is not None:
+            self._own_loop.drop()
 
     async def stream_text(
         self,
@@ -296,19 +283,6 @@ class ReadyRuntime(Host):
             return Done(task, None)
         answer, wanted = self._answer(task), wanted or self._output_type
         return Done(task, answer if wanted is None else wanted.of(answer))
-
-
-def _is_ours(task: asyncio.Task[Any]) -> bool:
-    """True if a task's coroutine is code of ours, such as the watch of a Host."""
-    frame = getattr(task.get_coro(), "cr_frame", None)
-    return frame is not None and frame.f_globals.get("__name__", "").startswith("agentic_kernel")
-
-
-def _close(held: weakref.ref[ReadyRuntime]) -> None:
-    """Close a runtime at the end of the process, if it is still there."""
-    runtime = held()
-    if runtime is not None:
-        runtime.close_sync()
 
 
 def _only_for_texts(**given: Any) -> None:
