@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -155,6 +157,37 @@ def test_the_page_of_the_loop_has_every_limit_and_every_reason() -> None:
     assert {*Limits.__struct_fields__, *StopReason} - words == set()
 
 
+def test_the_lines_of_the_tutorial_of_approvals_work_in_a_terminal(
+    tmp_path: Path, vendors: Mapping[str, str]
+) -> None:
+    shutil.copy(ROOT / "docs" / "examples" / "payments.py", tmp_path)
+    page = (ROOT / "docs" / "tutorials" / "approvals.md").read_text()
+    [lines] = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    run_it, *looks, approve = lines.splitlines()
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+    def typed(line: str, answer: bytes = b"") -> tuple[int, str]:
+        person, terminal = pty.openpty()
+        os.write(person, answer)
+        done = subprocess.run(
+            line, shell=True, cwd=tmp_path, env={**os.environ, **vendors, "PATH": path},
+            stdin=terminal, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        os.close(person)
+        os.close(terminal)
+        return done.returncode, done.stdout + done.stderr
+
+    code, said = typed(run_it)
+    assert code == 3, said
+    for line in looks:
+        code, said = typed(line)
+        assert code == 0, said
+        assert "bill" in said
+    code, said = typed(approve, b"y\n")
+    assert code == 0, said
+    assert "The plumber is paid." in said
+
+
 def test_there_is_code_to_run() -> None:
     assert set(PROMISED) == {"payments", "traced"}
     assert {path.stem for path in EXAMPLES} >= {"kernel", "host", "local", "loop"}
@@ -168,7 +201,8 @@ def test_the_example_of_the_readme_is_the_one_of_the_docs() -> None:
 
 
 def test_the_program_of_getting_started_is_one_of_the_readmes() -> None:
-    [code] = BLOCK.findall((ROOT / "docs" / "getting-started.md").read_text())
+    blocks = BLOCK.findall((ROOT / "docs" / "getting-started.md").read_text())
+    [code] = [block for block in blocks if not block.startswith("--8<--")]
     assert code in [block for _, block in BLOCKS]
 
 

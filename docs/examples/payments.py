@@ -40,5 +40,6 @@ async def decide() -> None:
         print((await runtime.wait("plumber")).result)
 
 
-asyncio.run(ask())
-asyncio.run(decide())
+if __name__ == "__main__":
+    asyncio.run(ask())
+    asyncio.run(decide())
