@@ -113,6 +113,19 @@ async def test_a_draining_host_takes_nothing_up_again(
         assert (await host.record(task.id)).owner is None
 
 
+async def test_a_closed_host_takes_nothing_up_and_joins_no_store(
+    acting: type[Acting], tapped: TappedStore
+) -> None:
+    async def act(job: Job) -> Any:
+        raise AssertionError
+
+    host = Host(acting(act), tapped)
+    await host.close()
+    with pytest.raises(HostClosed):
+        await host.recover()
+    assert not tapped.count("join")
+
+
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(
     ("number", "mode", "status"),

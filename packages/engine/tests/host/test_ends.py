@@ -526,6 +526,20 @@ def test_a_host_waits_longer_before_each_further_attempt() -> None:
 
 
 @pytest.mark.rule("R21")
+def test_the_earliest_wait_that_is_over_rings_once() -> None:
+    now = [datetime(2030, 1, 1, tzinfo=UTC)]
+    backoff = Backoff(lambda: now[0])
+    assert not backoff.rings()
+    for attempts in (3, 2, 4):  # They wait for 0.4, 0.2 and 0.8 seconds.
+        assert not backoff.over(Record(running(), owner="gone:1", attempts=attempts))
+    rang = []
+    for _ in range(10):
+        now[0] += timedelta(milliseconds=100)
+        rang.append(backoff.rings())
+    assert rang == [False, True, *[False] * 8]
+
+
+@pytest.mark.rule("R21")
 async def test_a_task_whose_run_died_is_taken_up_when_its_wait_is_over(
     new_task: NewTask, acting: type[Acting], crash: Crash, tapped: TappedStore, until: Until
 ) -> None:

@@ -551,3 +551,46 @@ async def test_a_plain_delta_is_checked_like_every_event(
         done = await host.run(new_task())
         texts = Texts(await events_of(host.store, done.id))
     assert (texts.text(), texts.text("c")) == (("", "") if bad else (text, text))
+
+
+@pytest.mark.rule("R7")
+async def test_the_end_of_a_run_waits_for_the_flush_that_is_under_way(
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore, until: Until
+) -> None:
+    begun: list[TaskStatus] = []
+    flushed, go_on = asyncio.Event(), asyncio.Event()
+
+    async def act(job: Job) -> Any:
+        say(job, "Once")
+        await flushed.wait()
+
+    async def hold(after: Record) -> None:
+        begun.append(after.task.status)
+        if len(begun) == 1:
+            flushed.set()
+            await go_on.wait()
+
+    task = new_task()
+    async with Host(acting(act), tapped) as host:
+        tapped.before_commit = hold
+        await host.dispatch(task)
+        run = host._live.current[task.id]
+        await until(lambda: run.root is not None and run.root.done())
+        await asyncio.sleep(0.01)
+        assert begun == [RUNNING], "two commits of one run at once"
+        go_on.set()
+        await host.wait(task.id)
+        assert begun == [RUNNING, TaskStatus.SUCCESS]
+        assert await text_of(tapped, task.id) == "Once"
+
+
+@pytest.mark.parametrize("data", [[], ["text"], 5, "text", None], ids=str)
+async def test_a_delta_whose_data_is_no_object_is_refused(
+    new_task: NewTask, acting: type[Acting], data: Any
+) -> None:
+    async def act(job: Job) -> Any:
+        with pytest.raises(InvalidValue, match=r"event\.data"):
+            job.emit(Event("run.delta", data))
+
+    async with Host(acting(act)) as host:
+        assert (await host.run(new_task())).status is TaskStatus.SUCCESS

@@ -12,7 +12,8 @@ import pytest
 
 import agentic_kernel_engine as engine
 from agentic_kernel import Failure, IllegalTransition, Kill, TaskStatus, apply
-from agentic_kernel_engine import Conflict, Job, MemoryStore, Record
+from agentic_kernel_engine import Conflict, Job, MemoryStore, Record, StoreError
+from agentic_kernel_engine.host import change
 from agentic_kernel_engine.host.change import successor
 
 from ..conftest import Acting, NewTask, TappedStore, Until
@@ -167,6 +168,24 @@ async def test_what_is_not_acknowledged_yet_is_waited_for(
             await store.commit(before, rival)
         assert (await call).changed is not acknowledged
         assert (await host.get(task.id)).status is TaskStatus.CANCELLED
+
+
+@pytest.mark.rule("R3")
+async def test_a_write_that_is_never_acknowledged_ends_the_wait(
+    new_task: NewTask, acting: type[Acting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change, "STALLED", 0.0)
+    monkeypatch.setattr(change, "SPELLS", 3)
+    store = Unpublished()
+    async with Host(acting(forever), store) as host:
+        task = new_task()
+        await host.dispatch(task)
+        before = await store.load(task.id)
+        killed = apply(before.task, Kill(), datetime.now(UTC))
+        store.rival = successor(before, task=killed, owner=None)
+        with pytest.raises(StoreError, match="has not been acknowledged"):
+            await host.kill(task.id)
+        store.rival = None
 
 
 @pytest.mark.rule("R3")

@@ -641,6 +641,26 @@ async def test_a_flood_of_refused_tasks_asks_seldom(new_task: NewTask, until: Un
     assert asked <= 10
 
 
+@pytest.mark.rule("R19")
+async def test_a_principal_that_was_refused_is_not_asked_for_again_at_each_look(
+    new_task: NewTask, until: Until
+) -> None:
+    store, asked = LookedAt(), 0
+
+    def refuse(name: str, tenant: str) -> None:
+        nonlocal asked
+        asked += 1
+
+    await insert(store, new_task(), b'{"name":"ann"}', due=True)
+    host = Host(Named(), store, acts_for=refuse, **BRISK)
+    host._live.admission._now = lambda: 0.0
+    async with host:
+        await until(lambda: asked)
+        seen = store.rounds
+        await until(lambda: store.rounds >= seen + 5)
+    assert asked == 1
+
+
 @pytest.mark.parametrize("wrong", ["acme/2", 5, [1]], ids=str)
 def test_the_names_of_a_substrate_are_checked(wrong: Any) -> None:
     for name in ("reads", "limit_names"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -436,6 +437,37 @@ async def test_before_a_limit_ends_the_run_the_ended_children_are_settled() -> N
     assert len(planner.spent) == 9
 
 
+async def test_what_a_child_gives_back_while_its_parent_plans_serves_the_next_child() -> None:
+    """Two answers as dear as the second one use up all that the first child leaves."""
+    below: list[str] = []
+
+    class Dear(Costly):
+        def worst_case(self, context: Context) -> Usage:
+            dear = context.step == 1 and not child(context)
+            return Usage(cost=3.0) if dear else ONE
+
+        async def plan(self, context: Context) -> Any:
+            if child(context) or context.step != 1:
+                return await super().plan(context)
+            below.append(last(context)[0].output["child"])
+            self.held["part"].set()
+            await parent.wait(below[0])
+            return Plan((spawn("part"),), usage=self.worst_case(context))
+
+    def plan(context: Context) -> Any:
+        if child(context):
+            return FinalAnswer("part")
+        return FinalAnswer(last(context)[0].message) if context.step else spawn("part")
+
+    planner = Dear(plan)
+    planner.held["part"] = asyncio.Event()
+    async with host(planner, MemoryStore(), generous(max_cost=12.0)) as parent:
+        task = await parent.run(new_task())
+        tasks = await parent.find()
+    assert task.result == "", "the second child is refused"
+    assert len(tasks) == 3
+
+
 # Crashes
 
 
@@ -586,6 +618,37 @@ async def test_a_raise_reaches_a_child_that_its_parent_waits_for(until: Until) -
         task = await parent.wait(root.id)
     assert task.result == {"child": below, "result": "part"}
     assert len(planner.spent) == 13
+
+
+async def test_a_child_that_is_gone_keeps_no_other_from_hearing_of_its_new_grant() -> None:
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    class Waiting(Costly):
+        async def plan(self, context: Context) -> Any:
+            if not child(context) and context.step == 1:
+                reached.set()
+                await go_on.wait()
+            return await super().plan(context)
+
+    def plan(context: Context) -> Any:
+        if child(context):
+            return FinalAnswer("part")
+        return endless(context) if context.step else [spawn("part"), spawn("other")]
+
+    planner, store = Waiting(plan), MemoryStore()
+    planner.held = {"part": asyncio.Event(), "other": asyncio.Event()}
+    async with host(planner, store, generous()) as parent:
+        root = (await parent.dispatch(new_task(), limits={"max_cost": 90.0})).snapshot.id
+        await reached.wait()
+        gone, left = (await shares(store, root))["grants"]
+        await parent.kill(gone)
+        assert await store.prune(datetime.now(UTC) + timedelta(days=1)) == 1
+        await parent.retune(root, max_cost=30.0)
+        go_on.set()
+        async with asyncio.timeout(5):
+            while not (await store.load(left)).inbox:
+                await asyncio.sleep(0.001)
+        await parent.kill(root)
 
 
 async def test_a_cut_reaches_a_child_and_its_grant_follows_the_childs_record(

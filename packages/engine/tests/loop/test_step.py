@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentic_kernel import Task, TaskStatus
-from agentic_kernel_engine import Host
+from agentic_kernel_engine import Host, InMemoryObserver, Loop
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.plans.action import (
@@ -27,7 +27,7 @@ from agentic_kernel_engine.plans.limits import Limits
 from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.plans.transcript import Notice, Turn, UserMessage
 from agentic_kernel_engine.seams.planner import Context
-from agentic_kernel_engine.seams.planners import Streamed
+from agentic_kernel_engine.seams.planners import ScriptedPlanner, Streamed
 from agentic_kernel_engine.tools.call import SequentialScheduler
 from agentic_kernel_engine.tools.tool import ToolContext, tool
 
@@ -343,3 +343,16 @@ async def test_an_effect_is_prepared_wherever_it_stands_in_its_batch(
 
     await runner.run([ToolCall(name) for name in order], FinalAnswer(1), tools=[write, add])
     assert prepared == [True]
+
+
+async def test_an_observer_hears_each_event_of_a_run_once_and_the_last_ones_as_well(
+    runner: Runner, world: World
+) -> None:
+    observer = InMemoryObserver()
+    loop = Loop(ScriptedPlanner(SUM, FinalAnswer(3)), world.tools())
+    async with Host(loop, runner.store, observer=observer) as host:
+        task = await host.run(new_task())
+    stored = [event.type for event in await runner.events(task)]
+    heard = [event.type for _, event in observer.events]
+    assert stored[-2:] == [vocabulary.RUN_STOPPED, "task.completed"]
+    assert [each for each in heard if each in stored] == stored

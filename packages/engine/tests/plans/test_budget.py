@@ -29,10 +29,12 @@ from agentic_kernel_engine.plans.budget import (
     plus,
     share,
     shared,
+    used_by,
     within,
     without,
 )
-from agentic_kernel_engine.plans.limits import BACKSTOP, Limits
+from agentic_kernel_engine.plans.limits import BACKSTOP, Limits, Spent
+from agentic_kernel_engine.plans.plan import Usage
 from agentic_kernel_engine.record import FENCED, Record
 
 pytestmark = pytest.mark.rule("R18")
@@ -179,3 +181,10 @@ def test_prepared_calls_count_as_far_as_the_grant_left_room() -> None:
 def test_what_has_no_limit_is_not_added_up() -> None:
     assert plus(Amounts(cost=1.0), UNLIMITED) == Amounts(0, 0, 0, 0, 0, 1.0)
     assert minus(UNLIMITED, Amounts(cost=1.0)) == UNLIMITED
+
+
+def test_a_call_that_may_be_under_way_counts_with_its_reservation() -> None:
+    spent = Spent(iterations=2, tool_calls=3, input_tokens=10, output_tokens=4, cost=1.0)
+    assert used_by(spent) == Amounts(2, 3, 10, 4, 14, 1.0)
+    reserved = Usage(input_tokens=5, output_tokens=1, cost=0.5)
+    assert used_by(spent, reserved) == Amounts(3, 3, 15, 5, 20, 1.5)
