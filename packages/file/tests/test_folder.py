@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 from collections.abc import Callable
@@ -23,8 +24,10 @@ from agentic_kernel_file import (
     SchemaTooNew,
     StoreBusy,
 )
+from agentic_kernel_file.files import Directory
 from agentic_kernel_file.folder import Folder
 from agentic_kernel_file.liveness import Liveness
+from agentic_kernel_file.lock import Lock
 from agentic_kernel_file.manifest import Manifest, SegmentEntry, decode
 
 from .disks import UnsyncedFiles
@@ -226,6 +229,59 @@ class ReadOnlyFiles(Files):
         return super().open(folder, name, flags)
 
 
+def test_a_file_that_is_refused_is_not_left_open(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    directory = Directory.at(Files(), str(tmp_path))
+
+    def free() -> int:
+        """The lowest number that no open file has."""
+        fd = os.open(os.devnull, os.O_RDONLY)
+        os.close(fd)
+        return fd
+
+    before = free()
+    with pytest.raises(OSError, match="not a regular file"):
+        directory.open("fifo")
+    assert free() == before
+
+
+def test_a_folder_is_closed_with_its_last_reference(tmp_path: Path) -> None:
+    class Counting(UnsyncedFiles):
+        def __init__(self) -> None:
+            self.folders: set[int] = set()
+
+        def open_folder(self, path: str, folder: int | None = None) -> int:
+            fd = super().open_folder(path, folder)
+            self.folders.add(fd)
+            return fd
+
+        def close(self, fd: int) -> None:
+            self.folders.discard(fd)
+            super().close(fd)
+
+    files = Counting()
+    outside = Directory.at(files, str(tmp_path))
+    outside.make("inside")
+    inside = outside.inside("inside")
+    assert len(files.folders) == 2
+    del outside, inside
+    gc.collect()
+    assert files.folders == set()
+
+
+def test_a_crash_behind_the_manifest_leaves_a_store_that_can_be_read(tmp_path: Path) -> None:
+    class Crashing(UnsyncedFiles):
+        def rename(self, folder: int, old: str, new: str) -> None:
+            super().rename(folder, old, new)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with pytest.raises(OSError, match="Input/output"):
+        Folder(tmp_path / "state", Crashing(), 5.0, create=True)
+    assert MANIFEST in _names(tmp_path / "state")
+    folder = Folder(tmp_path / "state", ReadOnlyFiles(), 5.0, create=False)
+    assert folder.head.read().generation == folder.manifest().generation
+
+
 async def test_a_read_only_folder_can_be_read(tmp_path: Path) -> None:
     await _made(tmp_path / "state")
     store = FileStore(tmp_path / "state", files=ReadOnlyFiles())
@@ -254,6 +310,19 @@ async def test_a_held_lock_ends_in_a_typed_error_and_hinders_no_reader(tmp_path:
         other.close(lock)
         other.close(folder)
     await store.commit(record, step(record))
+
+
+def test_a_lock_that_is_taken_waits_for_the_one_who_holds_it(tmp_path: Path) -> None:
+    directory = Directory.at(Files(), str(tmp_path))
+    holder, other = (
+        Lock(directory.open("lock", os.O_RDWR | os.O_CREAT), 5.0, "the lock") for _ in range(2)
+    )
+    holder.acquire(0.05)
+    with pytest.raises(StoreBusy, match="hangs or is stopped"):
+        other.acquire(0.05)
+    holder.release()
+    other.acquire(0.05)
+    other.release()
 
 
 @pytest.mark.parametrize(

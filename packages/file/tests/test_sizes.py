@@ -50,6 +50,22 @@ async def test_bytes_per_step_are_few_and_do_not_grow_with_history(tmp_path: Pat
     assert late <= 1.1 * early
 
 
+async def test_few_appends_change_the_length_of_their_file(tmp_path: Path) -> None:
+    """Zeros are allocated ahead, because a sync of a longer file writes its metadata, too."""
+    store = FileStore(tmp_path / "state", files=UnsyncedFiles())
+    record = running("a")
+    await store.insert(record)
+    (log,) = (tmp_path / "state").glob("log-*")
+    lengths = {log.stat().st_size}
+    for _ in range(50):
+        await store.commit(record, step(record), [b'"%s"' % (b"x" * 20_000)])
+        record = step(record)
+        lengths.add(log.stat().st_size)
+    store.close()
+    assert max(lengths) > 1_000_000
+    assert len(lengths) <= 4
+
+
 async def test_bytes_per_step_stay_flat_when_the_log_is_compacted(tmp_path: Path) -> None:
     sizes = Sizes(segment=1 << 14, tail=1 << 15)
     store = FileStore(tmp_path / "state", files=UnsyncedFiles(), sizes=sizes)

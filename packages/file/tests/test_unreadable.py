@@ -74,6 +74,11 @@ def blank(data: bytearray, at: int) -> None:
     data[at - 60 : at + 20] = bytes(80)
 
 
+def unlink(data: bytearray, at: int) -> None:
+    """Blank the link of a frame, which follows the length of its id and its version."""
+    data[at + 6 : at + 14] = bytes(8)
+
+
 async def others(store: FileStore) -> None:
     """Every other Task is found, page by page, with its events."""
     await store.prune(LATER - timedelta(days=1))
@@ -173,6 +178,30 @@ async def test_a_damaged_event_is_told_and_its_task_goes_on(tmp_path: Path, tabl
     assert await store.prune(LATER + timedelta(days=1), limit=1) == 1
     with pytest.raises(TaskNotFound):
         await store.load("a")
+    store.close()
+
+
+@pytest.mark.parametrize("version", [4, 5])
+async def test_a_damaged_frame_that_leads_past_others_to_the_table_says_which_events_are_lost(
+    tmp_path: Path, version: int
+) -> None:
+    """Its link is blank, so the frames between the table and it are not found."""
+    folder = tmp_path / "state"
+    store = FileStore(folder, files=UnsyncedFiles())
+    record = running("the one")
+    await store.insert(record, events(record))
+    store.close()
+    await compact(folder)
+    store = FileStore(folder, files=UnsyncedFiles())
+    for _ in range(4):
+        await store.commit(record, step(record), events(step(record)))
+        record = step(record)
+    store.close()
+    head = len("the one").to_bytes(2, "little") + version.to_bytes(4, "little")
+    damage(folder, head, unlink)
+    store = FileStore(folder, files=UnsyncedFiles())
+    with pytest.raises(StoreError, match=f"the events up to version {version - 1}"):
+        await store.events("the one")
     store.close()
 
 
