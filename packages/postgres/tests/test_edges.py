@@ -19,6 +19,7 @@ from psycopg_pool import AsyncConnectionPool
 from agentic_kernel import InvalidValue, TaskNotFound
 from agentic_kernel_engine import HostGone, StoreError
 from agentic_kernel_postgres import PostgresMemory, PostgresStore, embedded
+from agentic_kernel_postgres.connections import Connections
 
 from .records import AT, event, running, step
 
@@ -216,6 +217,31 @@ async def test_a_mute_server_is_given_up_after_the_timeout(mute: Mute) -> None:
             await store.find()
     assert mute.accepted == 1
     await store.close()
+
+
+class HangsUp(Mute):
+    """A server that ends each connection at once, as one does that restarts."""
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                self._socket.accept()[0].close()
+            except OSError:
+                return
+            self.accepted += 1
+
+
+async def test_a_server_that_hangs_up_is_called_again_after_a_pause() -> None:
+    server = HangsUp()
+    connections = Connections(server.place, 1)
+    try:
+        async with asyncio.timeout(GUARD):
+            with pytest.raises(psycopg.OperationalError):
+                await connections.getconn(0.35)
+    finally:
+        connections.close()
+        server.close()
+    assert 1 <= server.accepted <= 12
 
 
 async def test_a_pool_of_a_mute_server_is_given_up_after_the_timeout(mute: Mute) -> None:

@@ -44,6 +44,22 @@ async def test_every_step_may_be_made_twice(server: str, schema: str) -> None:
         assert await store.events("a") == all_events(2)
 
 
+async def test_a_store_keeps_in_mind_that_its_schema_is_raised(server: str, schema: str) -> None:
+    """So that the later writes of such records do not ask for it; see `batch_of`."""
+    async with PostgresStore(server, schema=schema) as store:
+        session = (await store._open()).session
+        record = running("a", owner="host:1", form="acme/2")
+        await store.insert(running("old"))
+        assert not session.raised
+        await store.insert(record)
+        for after in (step(record), step(step(record))):
+            assert session.raised
+            await store.insert(running(f"beside {after.version}"))
+            assert session.raised
+            await store.commit(record, after)
+            record = after
+
+
 async def test_stores_of_one_database_know_nothing_of_each_other(server: str, schema: str) -> None:
     names = (schema, f"{schema}_2")
     try:
