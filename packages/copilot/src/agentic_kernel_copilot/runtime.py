@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final, Unpack
 
 from agentic_kernel_engine import HostOptions, ReadyRuntime, Store
 from agentic_kernel_engine.inputs import Inputs
+from agentic_kernel_engine.providers import parted
 from agentic_kernel_engine.seams import OutputType
 
 from .substrate import INPUTS, CopilotSubstrate, SubstrateOptions
@@ -43,10 +44,7 @@ class CopilotRuntime(ReadyRuntime):
         Raises:
             InvalidValue: A value is not accepted; the message names it.
         """
-        own: Any = {}
-        rest: Any = {}
-        for name, value in options.items():
-            (own if name in SubstrateOptions.__annotations__ else rest)[name] = value
+        own, rest = parted(options, SubstrateOptions)
         self.substrate = CopilotSubstrate(**own)
         self._output_type = self.substrate.answer_forms.output_type
         super().__init__(self.substrate, store, runtime_kinds=[RUNTIME_KIND], **rest)

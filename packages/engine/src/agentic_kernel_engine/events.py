@@ -57,10 +57,27 @@ the run. Versions before 0.2 wrote no ``at``."""
 RUN_TURN: Final = "run.turn"
 """The text so far is a finished turn; deltas that follow begin a new text."""
 
-HOST_EVENTS: Final[frozenset[str]] = frozenset(
-    value for name, value in globals().items() if name.startswith(("TASK_", "RUN_", "RESULT_"))
+HOST_EVENTS: Final = frozenset(
+    {
+        TASK_DISPATCHED,
+        TASK_CLAIMED,
+        TASK_PAUSE_REQUESTED,
+        TASK_PAUSE_WITHDRAWN,
+        TASK_PAUSED,
+        TASK_RESUMED,
+        TASK_RELEASED,
+        TASK_COMPLETED,
+        TASK_FAILED,
+        TASK_KILLED,
+        TASK_DECISION_POSTED,
+        RESULT_DROPPED,
+        RUN_ABANDONED,
+        RUN_BEGUN,
+        RUN_DELTA,
+        RUN_TURN,
+    }
 )
-"""Every type above."""
+"""Every type above, named one by one, because a stored name is never added by accident."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -139,6 +139,13 @@ class Unpublished(MemoryStore):
         self.rival: Record | None = None
         self.refusals = 0
 
+    async def refuse_after_a_kill(self, task_id: str) -> Record:
+        """Refuse each commit from now on, for a rival's kill; return the record before it."""
+        before = await self.load(task_id)
+        killed = apply(before.task, Kill(), datetime.now(UTC))
+        self.rival = successor(before, task=killed, owner=None)
+        return before
+
     async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
         if self.rival is not None:
             self.refusals += 1
@@ -155,15 +162,14 @@ async def test_what_is_not_acknowledged_yet_is_waited_for(
     async with Host(acting(forever), store) as host:
         task = new_task()
         await host.dispatch(task)
-        before = await store.load(task.id)
-        killed = apply(before.task, Kill(), datetime.now(UTC))
-        store.rival = successor(before, task=killed, owner=None)
+        before = await store.refuse_after_a_kill(task.id)
         call = asyncio.create_task(host.kill(task.id))
         await until(lambda: store.refusals)
         done, _ = await asyncio.wait([call], timeout=0.05)
         assert not done, "an answer from a write that may yet be given up"
         assert store.refusals == 1, "the wait is spent on attempts that cannot land"
         rival, store.rival = store.rival, None
+        assert rival is not None
         if acknowledged:
             await store.commit(before, rival)
         assert (await call).changed is not acknowledged
@@ -180,9 +186,7 @@ async def test_a_write_that_is_never_acknowledged_ends_the_wait(
     async with Host(acting(forever), store) as host:
         task = new_task()
         await host.dispatch(task)
-        before = await store.load(task.id)
-        killed = apply(before.task, Kill(), datetime.now(UTC))
-        store.rival = successor(before, task=killed, owner=None)
+        await store.refuse_after_a_kill(task.id)
         with pytest.raises(StoreError, match="has not been acknowledged"):
             await host.kill(task.id)
         store.rival = None

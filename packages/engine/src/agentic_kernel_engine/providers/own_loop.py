@@ -116,7 +116,8 @@ async def _alone(call: Coroutine[Any, Any, T]) -> T:
         for _ in range(10):  # Generators that were let go are closed.
             await asyncio.sleep(0)
         for each in asyncio.all_tasks():
-            # As `asyncio.gather` does it. The tasks of tools keep their warning.
+            # As `asyncio.gather` does it. An exception handler of the loop comes too late: the
+            # coroutine may be gone by then, so it cannot tell ours. Tools' tasks keep their warning.
             if _is_ours(each):
                 each._log_destroy_pending = False  # type: ignore[attr-defined]
 

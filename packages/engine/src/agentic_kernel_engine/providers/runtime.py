@@ -122,10 +122,7 @@ class ProviderRuntime(ReadyRuntime):
         options: RuntimeOptions,
     ) -> None:
         self.planner = planner
-        loop: dict[str, Any] = {}
-        host: dict[str, Any] = {}
-        for name, value in options.items():
-            (loop if name in LoopOptions.__annotations__ else host)[name] = value
+        loop, host = parted(options, LoopOptions)
         self._others = fallbacks(planner, host.pop("fallback", ()))
         given = tuple(loop.get("middleware", ()))
         wanted = bool(given) or "middleware" not in loop
@@ -184,18 +181,18 @@ class APIRuntime(ProviderRuntime):
         cls.inputs = cls.asks.inputs
 
     def __init__(self, model: Any, store: Store | None, options: Mapping[str, Any]) -> None:
-        mine, rest = parted(options)
+        rest, mine = parted(options, RuntimeOptions)
         kind, tools = mine.pop("runtime_kind", self.asks.impl), mine.pop("tools", ())
         super().__init__(self.asks(model, **mine), kind, tools, store, rest)
 
 
-def parted(options: Mapping[str, Any]) -> tuple[dict[str, Any], RuntimeOptions]:
-    """Return the keywords of a ready-made runtime in two parts: the planner's, and the rest."""
-    planner: dict[str, Any] = {}
-    rest: Any = {}
+def parted(options: Mapping[str, Any], form: type) -> tuple[Any, dict[str, Any]]:
+    """Return the keywords that a TypedDict has, and the rest."""
+    known: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
     for name, value in options.items():
-        (rest if name in RuntimeOptions.__annotations__ else planner)[name] = value
-    return planner, rest
+        (known if name in form.__annotations__ else rest)[name] = value
+    return known, rest
 
 
 def patient(impl: str, kinds: Collection[str] = TRANSIENT) -> Retry:
