@@ -117,7 +117,7 @@ async def _alone(call: Coroutine[Any, Any, T]) -> T:
             await asyncio.sleep(0)
         for each in asyncio.all_tasks():
             # As `asyncio.gather` does it. An exception handler of the loop comes too late: the
-            # coroutine may be gone by then, so it cannot tell ours. Tools' tasks keep their warning.
+            # coroutine may be gone by then. The tasks of tools keep their warning.
             if _is_ours(each):
                 each._log_destroy_pending = False  # type: ignore[attr-defined]
 
