@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from agentic_kernel_engine import Host
 from agentic_kernel_engine.loop import AskUser, Context, Delta, FinalAnswer, Plan, ToolCall
-from agentic_kernel_engine.providers import ProviderRuntime, parted
+from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, parted
 from agentic_kernel_local import LocalPlanner, find_model
 from agentic_kernel_local.engine import Engine, EngineOptions, Request
 from agentic_kernel_local.generation import Item, Piece
@@ -56,7 +56,7 @@ class Runtime:
 
     @asynccontextmanager
     async def runtime(self, setting: Setting) -> AsyncGenerator[Host, None]:
-        planned, rest = parted(options(setting))
+        rest, planned = parted(options(setting), RuntimeOptions)
         store = planned.pop("store")
         planner = Held(setting.script, setting.spent, planned)
         async with ProviderRuntime(planner, self.kind, setting.tools, store, rest) as host:

@@ -52,7 +52,7 @@ def test_a_key_is_made_shown_once_listed_and_revoked(tmp_path: Path) -> None:
     words = ("--principal", "ann", "--scope", "client", "--scope", "approver", "--tenant", "red")
     code, text, said = command("keys", "make", "--keys", file, *words)
     assert (code, said) == (0, "")
-    number = text.split("_")[1]
+    _, number, secret = text.strip().split("_", 2)  # The secret itself may have a "_".
     code, listed, _ = command("--json", "keys", "list", "--keys", file)
     shown = json.loads(listed)
     assert (shown["id"], shown["scopes"], shown["tenant"]) == (
@@ -60,7 +60,7 @@ def test_a_key_is_made_shown_once_listed_and_revoked(tmp_path: Path) -> None:
         ["approver", "client"],
         "red",
     )
-    assert text.strip().rpartition("_")[2] not in listed
+    assert secret not in listed
     assert "usable" in command("keys", "list", "--keys", file)[1]
     assert command("keys", "revoke", number, "--keys", file)[0] == 0
     assert "revoked" in command("keys", "list", "--keys", file)[1]

@@ -41,7 +41,7 @@ def test_a_key_is_found_by_its_text_and_its_secret_is_not_in_the_file(file: KeyF
     assert found == made
     assert (made.principal, made.tenant) == ("ann", "red")
     assert made.scopes == frozenset({"client", "approver"})
-    secret = text.rpartition("_")[2]
+    secret = text.split("_", 2)[2]
     assert secret not in file.path.read_text()
     assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
 
@@ -50,7 +50,7 @@ def test_a_changed_truncated_or_foreign_key_is_not_found(file: KeyFile) -> None:
     text, _ = file.make("ann", ["client"])
     other, _ = KeyFile(file.path.with_name("other.json")).make("ann", ["client"])
     keys = Keys(file.path)
-    mixed = other.rpartition("_")[0].replace(other.split("_")[1], text.split("_")[1])
+    mixed = f"ak_{text.split('_')[1]}_{other.split('_', 2)[2]}"
     for wrong in (
         "",
         text[:-1],
