@@ -88,6 +88,31 @@ def numbers(events: list[Any]) -> list[int]:
     return [event.data["n"] for event in events if "n" in event.data]
 
 
+class SlowToAnswer(MemoryStore):
+    """A store that writes at once and answers after several looks of the watch."""
+
+    traits = StoreTraits()
+
+    async def commit(self, *given: Any) -> None:
+        await super().commit(*given)
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.rule("R20")
+@pytest.mark.parametrize("checkpoints", [0, 1])
+async def test_an_event_comes_once_if_the_watch_sees_its_commit_before_the_run_does(
+    new_task: NewTask, checkpoints: int
+) -> None:
+    class Saying:
+        async def execute(self, job: Job) -> None:
+            job.emit(Event("test.live", {"n": 0}))
+            for number in range(checkpoints):
+                await job.checkpoint(number)
+
+    async with Host(Saying(), SlowToAnswer(), **BRISK) as host, asyncio.timeout(20):
+        assert numbers(await read(host.run_stream(new_task()))) == [0]
+
+
 @pytest.mark.rule("R20")
 @pytest.mark.parametrize("seed", range(40))
 async def test_every_event_comes_once_and_in_order(new_task: NewTask, seed: int) -> None:

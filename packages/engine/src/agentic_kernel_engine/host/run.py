@@ -168,6 +168,11 @@ class Run(FifoLock):
         return self._home.parts.clock()
 
     @property
+    def writing(self) -> bool:
+        """True while the lock is held: a write to the Task is under way on this Host."""
+        return self._held
+
+    @property
     def stopping(self) -> bool:
         return self.leaving is not None or pause_waits(self.record) or self._cancelled()
 

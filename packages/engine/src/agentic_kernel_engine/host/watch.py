@@ -200,8 +200,10 @@ class Watch:
         for task_id in await store.changed(versions):
             here = runs.get(task_id)
             if here is not None:
-                if here.record.version != versions[task_id]:
-                    continue  # This Host committed meanwhile. The next look compares again.
+                if here.writing or here.record.version != versions[task_id]:
+                    # This Host commits, or did so meanwhile. The next look compares again. The run
+                    # adopts its own commit itself, because it alone knows which events were live.
+                    continue
                 try:
                     await here.look()
                 except Unreadable as bad:
