@@ -276,6 +276,14 @@ def test_resume_hands_no_task_over_that_waits_for_a_decision(
     assert capfd.readouterr().out.splitlines()[-1].endswith(f" --app my_shop:shop {then}")
 
 
+def test_migrate_does_not_speak_for_the_store_of_an_app(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(STATE_VARIABLE)
+    said = told("--app", "my_shop:own", "migrate")
+    assert said.startswith("--app: my_shop:own has a store of its own, and its Host migrates it;")
+
+
 def test_a_task_that_a_live_process_runs_is_not_resumed(told: Told) -> None:
     store = FileStore(Path("state"))
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import typer
 
+from agentic_kernel import InvalidValue
+
 from ..parameters import invocation
+from ..text import label
 
 
 def migrate(context: typer.Context) -> int:
@@ -15,6 +18,12 @@ def migrate(context: typer.Context) -> int:
     from ..database import Database
 
     called = invocation(context)
+    if called.app is not None and not called.app.takes_store:
+        raise InvalidValue(
+            "--app",
+            f"{label(called.app.name, 80)} has a store of its own, and its Host migrates it; to "
+            "migrate a database, name it by --state and leave the app out",
+        )
     before = after = None
     if isinstance(called.place, Database):
         from .. import upkeep
@@ -23,7 +32,7 @@ def migrate(context: typer.Context) -> int:
     if called.as_json:
         rendering.json_line("migrated", {"from": before, "to": after})
     elif before is None:
-        typer.echo("nothing to do: a folder needs no migration")
+        typer.echo("nothing to do: only a Postgres database has a schema to migrate")
     elif before == after:
         typer.echo(f"nothing to do: the schema already has version {after}")
     else:
