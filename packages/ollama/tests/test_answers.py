@@ -221,7 +221,6 @@ class TestLines:
             pytest.param([said(tool_calls=[{"function": {}}]), done()], id="a call of nothing"),
             pytest.param([called("", a=1), done()], id="a call without a name"),
             pytest.param([called("add", a=1 << 70), done()], id="a number beyond all"),
-            pytest.param([b"\n", said(content="x"), done()], id="an empty line"),
             pytest.param([{"model": "m", "done": True}], id="no message"),
             pytest.param([b"[]\n"], id="a list"),
             pytest.param([{**said(content="x"), "model": "m\0"}, done()], id="NUL in a name"),

@@ -45,7 +45,7 @@ CODES = {
     "redirect_ipv6": "bad_response",
     "redirect_mapped": "bad_response",
     "redirect_decimal": "bad_response",
-    "redirect_octal": "connection",  # The HTTP client breaks off at the address itself.
+    "redirect_octal": "bad_response",
     "secret_echoed": "authentication",
     "secret_in_stream": "server_error",
     "message_escapes": "invalid_request",

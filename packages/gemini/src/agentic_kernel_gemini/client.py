@@ -18,6 +18,7 @@ class Client(SDKClient):
     kind = "Client"
     logger = "google_genai"
     http = "httpx2"
+    named_events = False
     address_variable = "GOOGLE_GEMINI_BASE_URL"
     usual = "https://generativelanguage.googleapis.com"
     key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")

@@ -23,7 +23,6 @@ async def counted(client: Any, model: str, request: Mapping[str, Any]) -> Any:
         text = json.dumps(beside, ensure_ascii=False)
         contents.append({"role": "user", "parts": [{"text": text}]})
     options = {"extra_body": {"contents": contents}, "retry_options": {"attempts": 1}}
-    told = await client.aio.models.count_tokens(
-        model=model, contents="-", config={"http_options": options}
-    )
+    config = {"http_options": options}
+    told = await client.aio.models.count_tokens(model=model, contents="-", config=config)
     return told.total_tokens

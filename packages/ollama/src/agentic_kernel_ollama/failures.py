@@ -67,7 +67,7 @@ def _answered(
 def _response(error: BaseException) -> Any:
     """Return the HTTP response of an error, because the SDK does not pass on its headers.
 
-    The SDK itself fails with AttributeError or TypeError if the body is JSON, but not an object.
+    The SDK itself fails with another error if the body is JSON, but not an object, or too deep.
     """
     import httpx
     from ollama import ResponseError
@@ -76,9 +76,8 @@ def _response(error: BaseException) -> Any:
     if not isinstance(cause, httpx.HTTPStatusError):
         return None
     response = cause.response
-    if isinstance(error, ResponseError):
-        return response if error.status_code == response.status_code else None
-    return response if isinstance(error, AttributeError | TypeError) else None
+    of_a_stream = isinstance(error, ResponseError) and error.status_code != response.status_code
+    return None if of_a_stream else response
 
 
 def _said(error: Any) -> str:

@@ -37,6 +37,8 @@ class SDKClient:
     """The name of the SDK's loggers; empty if it is that of the module."""
     http: ClassVar[str]
     """The module of the HTTP library that the SDK uses."""
+    named_events: ClassVar[bool] = True
+    """False if the SDK reads no names of events in a stream; see `body.Form`."""
     keywords: ClassVar[tuple[str, ...]] = ("api_key", "base_url")
     """The keywords that make a client, beside ``client`` and ``timeout``: `address`, and keys."""
     address: ClassVar[str] = "base_url"
@@ -154,7 +156,7 @@ class SDKClient:
 
     def transport(self) -> Any:
         """Return a new HTTP client for `make`; `close` closes it."""
-        made = http_client(import_module(self.http), self.timeout)
+        made = http_client(import_module(self.http), self.timeout, named=self.named_events)
         self._transports.append(made)
         return made
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from ..plans.ending import PlannerError
@@ -47,14 +47,31 @@ async def sent(
                 raise
 
 
-def broken(failures: Failures, error: Exception, http: Any) -> PlannerError:
-    """Return the failure for an exception of an SDK that no answer of the server explains.
+def broken(
+    failures: Failures, error: Exception, http: Any, opened: Sequence[Any] = ()
+) -> PlannerError:
+    """Return the failure for an exception that the vendor's own reading of errors does not explain.
+
+    If the server refused the request, its status is the failure, whatever the SDK could not read
+    of the body.
 
     Args:
         failures: The factory of failures.
         error: The exception.
         http: The SDK's HTTP library, imported.
+        opened: The HTTP responses of the call.
     """
+    for response in opened:
+        if response.status_code >= 300:
+            status, headers = response.status_code, response.headers
+            unread = f"the server answered with status {status}; its body was not read"
+            return failures.answered(
+                status,
+                (),
+                _body(response) or f"{unread} ({_said(error)})",
+                headers=headers,
+                request_id=headers.get("x-request-id") or headers.get("request-id"),
+            )
     causes = _causes(error)
     none = (http.ConnectError, http.ConnectTimeout, http.PoolTimeout)
     usage = NOTHING_USED if unsent(error, none) else None
@@ -98,6 +115,14 @@ def _causes(error: BaseException) -> list[BaseException]:
         hidden = cause.__context__ if isinstance(cause, OSError) else None
         cause = cause.__cause__ or hidden
     return causes
+
+
+def _body(response: Any) -> str:
+    """Return the body of a response, as far as it was read whole."""
+    try:
+        return str(response.text)
+    except RuntimeError:  # httpx's for a body that was not read.
+        return ""
 
 
 def _said(error: BaseException) -> str:

@@ -397,7 +397,7 @@ class APIPlanner(ABC):
             yield Delta("", usage=self.worst_case(context))
         try:
             async with asyncio.timeout(self._timeout):
-                with responses() as opened:
+                with responses(opened):
                     response = await self._ask(client, request)
             if not self._streams:
                 reader.whole(response)
@@ -407,7 +407,8 @@ class APIPlanner(ABC):
                 left = due - now() if empty else longest
                 due = now() + left
                 async with asyncio.timeout(left):
-                    event = await anext(response, _END)
+                    with responses(opened):  # An SDK may send its request only here.
+                        event = await anext(response, _END)
                 if event is _END:
                     break
                 empty = True
@@ -425,7 +426,7 @@ class APIPlanner(ABC):
             plan = self._plan(reader.answer(), context, shown)
         except Exception as error:
             # The exception quotes the server, and the server may quote the key.
-            raise self._failure(error, response, reader) from None
+            raise self._failure(error, response, reader, opened) from None
         finally:
             for each in opened or [getattr(response, "response", None)]:
                 self._pace.note(getattr(each, "headers", None) or {})
@@ -502,7 +503,9 @@ class APIPlanner(ABC):
         """Return the failure of a call that was not sent."""
         return self.failures.failure(name, message, usage=NOTHING_USED)
 
-    def _failure(self, error: Exception, response: Any, reader: Reader) -> PlannerError:
+    def _failure(
+        self, error: Exception, response: Any, reader: Reader, opened: Sequence[Any] = ()
+    ) -> PlannerError:
         """Return the failure of a call, with its usage as far as the server has told it."""
         failures, request_id = self.failures, _request_id(response)
         answered = partial(failures.failure, request_id=request_id)
@@ -512,7 +515,7 @@ class APIPlanner(ABC):
         elif failure is None and isinstance(error, Malformed):
             failure = answered(names.BAD_RESPONSE, str(error))
         elif failure is None:
-            failure = broken(failures, error, import_module(self.client.http))
+            failure = broken(failures, error, import_module(self.client.http), opened)
         if failure.usage is None:
             with suppress(ValueError):
                 counted = reader.used()
