@@ -219,6 +219,15 @@ async def test_a_status_is_the_failure_whatever_the_body_is(name: str, stream: b
 
 
 @every
+async def test_a_byte_order_mark_hides_no_code_of_an_error(name: str) -> None:
+    def act(exchange: Exchange) -> None:
+        refusing(400, BOM + exchange.wire.error(400, "too much", "context_length"))(exchange)
+
+    async with asking(name) as asked:
+        assert told(await asked(act)) == "context_length"
+
+
+@every
 @both
 async def test_a_status_is_the_failure_if_the_body_is_not_read(name: str, stream: bool) -> None:
     def cut(exchange: Exchange) -> None:
@@ -280,6 +289,7 @@ FORMS: dict[str, Change] = {
     "comments in events": lambda body: body.replace(b"data: ", b": ping\ndata: "),
     "CR": lambda body: body.replace(b"\n", b"\r"),
     "CR LF": lambda body: body.replace(b"\n", b"\r\n"),
+    "done": lambda body: body + b"data: [DONE]\n\n",
     "empty data": lambda body: body.replace(b"\n\n", b"\n\ndata:\n\n"),
     "ids": lambda body: body.replace(b"data: ", b"id: 7\nretry: 99\ndata: "),
     "no names": lambda body: re.sub(rb"event: [^\n]*\n", b"", body),

@@ -17,11 +17,14 @@ _SEPARATOR: Final = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
 _EVENTS: Final = re.compile(rb":|(?:data|event|id|retry) *:")
 """The first line of a stream of events, though its server says that it is something else."""
 _JSON: Final = (b"{", b"[", b'"')
-_ERROR: Final = re.compile(rb'\s*\{\s*"error"\s*:')
+_ERROR: Final = re.compile(rb'\s*\{\s*"error"\s*:\s*(?!null|\s)')
 
 
 class Body:
     """A response body of at most `MAX_BYTES`, passed on in whole lines.
+
+    A byte order mark at its beginning is left out, as the standards of events and of JSON allow:
+    for some SDKs it hides the first event, or the code of an error.
 
     An SDK copies an unfinished line at each piece, so that a long line would take minutes.
 
@@ -39,7 +42,7 @@ class Body:
         self._pieces: AsyncIterator[bytes] | None = None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size, begun, form = 0, bytearray(), self._form
+        size, begun, form, mark = 0, bytearray(), self._form, _BOM
         if self._pieces is None:
             self._pieces = aiter(self._stream)
         # OpenAI's SDK iterates a second time, to drain the body; that one goes on from here.
@@ -51,10 +54,11 @@ class Body:
             if not end:
                 begun += piece
                 continue
-            lines = bytes(begun) + piece[:end]
+            lines = (bytes(begun) + piece[:end]).removeprefix(mark)
             yield lines if form is None else form.take(lines)
-            begun = bytearray(piece[end:])
-        yield bytes(begun) if form is None else form.take(bytes(begun)) + form.rest()
+            begun, mark = bytearray(piece[end:]), b""
+        lines = bytes(begun).removeprefix(mark)
+        yield lines if form is None else form.take(lines) + form.rest()
 
     async def aclose(self) -> None:
         try:
@@ -69,8 +73,6 @@ class Form:
     """Brings the lines of an answer into the form that every SDK reads.
 
     - JSON and events are UTF-8. Other bytes are refused, because some SDKs replace them.
-    - A byte order mark at the beginning is left out, as the standard of events says: for some
-      SDKs it hides the first event.
     - For some SDKs, U+0085, U+2028 and U+2029 also end a line, but JSON allows them within a
       string. So they are replaced by their JSON escapes.
     - Blank lines between parts of JSON are left out.
@@ -91,7 +93,7 @@ class Form:
         self._named = named
         self._said = has_events
         self._has_events: bool | None = None
-        self._begun = self._cut = self._bare = False
+        self._cut = self._bare = False
         self._name = b""
         self._data: list[bytes] = []
 
@@ -106,8 +108,6 @@ class Form:
         if not lines:
             return b""
         self._cut = lines.endswith(b"\r")
-        if not self._begun:
-            self._begun, lines = True, lines.removeprefix(_BOM)
         if not lines.isascii():
             _check(lines)
             lines = _SEPARATOR.sub(_escape, lines)
@@ -190,6 +190,8 @@ def _error(data: bytes, *, coded: bool) -> bytes:
     inner = told.get("error")
     if inner is not None and not isinstance(inner, dict):
         told["error"] = inner = {"message": _words(inner)}
+    elif not coded:
+        return data
     if coded:
         inner = inner or told
         told = {"error": {**inner, "code": _status(inner.get("code"))}}
