@@ -35,8 +35,6 @@ QUIRKS: Final = (
         "empty data", "sends an empty `data:` to keep the connection",
         "https://github.com/lidge-jun/opencodex/pull/1188",
         [stream(*saying(), begins=b"data:\n\n")],
-        outcome="openai/bad_response",
-        remedy="The SDK reads it as JSON. Use `stream=False`, or let the server send comments.",
     ),
     Quirk(
         "plain text refused", "answers 400 with an error that is a text, not an object",
