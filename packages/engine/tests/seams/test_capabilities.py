@@ -183,6 +183,11 @@ def test_what_makes_no_registry_is_refused() -> None:
         InMemoryCapabilities([], {"unscoped": Repertoire()})
     with pytest.raises(InvalidValue, match="two tools called 'act'"):
         Repertoire(tools=[tool_called("act"), tool_called("act")])
+    with pytest.raises(InvalidValue, match=r"tools\[0\]: is 5"):
+        Repertoire(tools=[5])  # type: ignore[list-item]
+    for wrong in ("a\0", "a\ud800", 5):
+        with pytest.raises(InvalidValue, match=r"instructions\[1\]"):
+            Repertoire(["fine", wrong])  # type: ignore[list-item]
 
 
 class Counting:

@@ -144,7 +144,7 @@ class Loop:
         edges.part_or_none(compactor, "compactor", Compactor)
         edges.part_or_none(memory, "memory", Memory)
         edges.part_or_none(governor, "governor", MemoryGovernor)
-        self.limits = edges.instance(limits or Limits(), "limits", Limits)
+        self.limits = edges.instance(Limits() if limits is None else limits, "limits", Limits)
         self.principal = edges.instance(principal, "principal", Principal)
         self.threads = edges.instance(threads, "threads", ToolThreads)
         if not isinstance(tools, (ToolRegistry, Sequence)) or isinstance(tools, (str, type)):

@@ -24,8 +24,8 @@ class Repertoire:
             planner says which it has. A Task's own options count before these.
 
     Raises:
-        InvalidValue: Two tools have the same name, a function cannot become a tool, or the options
-            are not valid JSON.
+        InvalidValue: Two tools have the same name, a function cannot become a tool, a text cannot
+            be stored, or the options are not valid JSON.
     """
 
     __slots__ = ("instructions", "options", "tools")
@@ -36,9 +36,14 @@ class Repertoire:
         tools: Iterable[Tool | Callable[..., Any]] = (),
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        given = (instructions,) if isinstance(instructions, str) else tuple(instructions)
-        self.instructions: tuple[str, ...] = given
-        self.tools: tuple[Tool, ...] = tuple(Tools(*tools).tools())
+        given = [instructions]
+        if not isinstance(instructions, str):
+            given = edges.several(instructions, "instructions", "texts")
+        self.instructions = tuple(
+            edges.text(each, f"instructions[{index}]") for index, each in enumerate(given)
+        )
+        found = edges.several(tools, "tools", "tools")
+        self.tools: tuple[Tool, ...] = tuple(Tools(*found).tools())
         self.options: dict[str, Any] = dict(edges.entries(options or {}, "options"))
         values.check(self.options, "options")
 

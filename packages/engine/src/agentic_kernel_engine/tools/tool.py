@@ -335,6 +335,17 @@ def _context_of(handler: Any) -> str:
     return ""
 
 
+def _made(function: Any, path: str) -> Tool:
+    if function is None:
+        raise InvalidValue(path, "is None; give a tool or a function")
+    try:
+        made: Tool = tool(function)
+    except InvalidValue as error:
+        inner = "" if error.path == "function" else f".{error.path}"
+        raise InvalidValue(f"{path}{inner}", error.reason) from error
+    return made
+
+
 class Tools:
     """A registry that never changes.
 
@@ -347,8 +358,8 @@ class Tools:
 
     def __init__(self, *tools: Tool | Callable[..., Any]) -> None:
         self._named: dict[str, Tool] = {}
-        for each in tools:
-            made = each if isinstance(each, Tool) else tool(each)
+        for index, each in enumerate(tools):
+            made = each if isinstance(each, Tool) else _made(each, f"tools[{index}]")
             if made.name in self._named:
                 raise InvalidValue("tools", f"has two tools called {made.name!r}; rename one")
             self._named[made.name] = made
