@@ -133,8 +133,9 @@ def test_the_sdk_knows_the_version() -> None:
     [
         ({"name": "wiki"}, r"hosted\.mcp: has no url"),
         ({"url": SERVER["url"]}, r"hosted\.mcp: has no name"),
-        ({**SERVER, "name": ""}, r"hosted\.mcp\.name: must be a non-empty string"),
-        ([SERVER, SERVER], r"hosted\.mcp\.name: is 'wiki' twice"),
+        ({**SERVER, "name": ""}, r"hosted\.mcp\.name: is ''; give a text that is not blank"),
+        ([SERVER, SERVER], r"hosted\.mcp: has the same fields twice"),
+        ([SERVER, {**SERVER, "url": "https://b.example"}], r"hosted\.mcp\.name: is 'wiki' twice"),
         ({**SERVER, "url": "http://wiki.example"}, r"hosted\.mcp\.url: must begin with https://"),
         ({**SERVER, "url": 5}, r"hosted\.mcp\.url: must be a string"),
         ({**SERVER, "authorization_token": "a b"}, r"hosted\.mcp\.authorization_token: must be"),

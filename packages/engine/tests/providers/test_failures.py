@@ -39,8 +39,23 @@ def test_the_vendors_own_code_says_more_than_the_status(failures: Failures) -> N
         400, ["too_long"], "", headers={"retry-after": "2"}, request_id="req_1"
     )
     assert failure.code == "acme/context_length"
-    assert failure.message == "context_length"
+    assert failure.message == "the server answered with status 400, and gave no message"
     assert failure.metadata == {"status": 400, "retry_after_ms": 2000, "request_id": "req_1"}
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["", " ", "{}", "[]", "null", '""', '{"error":{}}', "Error code: 418 - {'error': None}",
+     "418 None. {'message': ''}", "Error code: 418"],
+)  # fmt: skip
+def test_a_server_that_gives_no_message_is_named_with_its_status(
+    failures: Failures, message: str
+) -> None:
+    said = "the server answered with status 418, and gave no message"
+    assert failures.answered(418, [], message).message == said
+    assert failures.answered(None, [], message).message.endswith("an error, and gave no message")
+    for told in ("no", "{'code': 5}", "null pointer"):
+        assert failures.answered(418, [], told).message == told
 
 
 @pytest.mark.parametrize(

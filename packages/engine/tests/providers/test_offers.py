@@ -82,7 +82,7 @@ def test_a_tool_keeps_its_name() -> None:
 def test_an_unknown_offer_is_refused_with_those_there_are() -> None:
     with pytest.raises(InvalidValue, match="ask_user, think"):
         offered(["ask"])
-    with pytest.raises(InvalidValue, match="one string"):
+    with pytest.raises(InvalidValue, match="is 'ask_user'; give a list"):
         offered("ask_user")
 
 

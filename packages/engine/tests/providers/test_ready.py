@@ -215,6 +215,17 @@ async def test_options_of_a_text_are_refused_beside_a_task(given: dict[str, Any]
             await ready.run(ready.task("x"), **given)
 
 
+@pytest.mark.parametrize("wrong", ["a\0b", "a\ud800b"])
+async def test_a_text_that_no_store_keeps_is_refused_by_the_name_text(wrong: str) -> None:
+    async with runtime("never") as made:
+        with pytest.raises(InvalidValue, match=r"^text: holds"):
+            await made.run(wrong)
+        with pytest.raises(InvalidValue, match=r"^text: holds"):
+            made.task(wrong)
+        with pytest.raises(InvalidValue, match=r"^text: holds"):
+            await anext(made.stream_text(wrong))
+
+
 async def test_neither_a_text_nor_a_task_is_refused() -> None:
     async with runtime() as ready:
         with pytest.raises(InvalidValue, match="give a Task, or its text"):

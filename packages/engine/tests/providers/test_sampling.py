@@ -71,7 +71,7 @@ def test_a_task_counts_before_its_agent_and_the_agent_before_the_planner() -> No
 def test_an_agents_option_that_is_unknown_or_bad_is_refused_by_its_name() -> None:
     with pytest.raises(InvalidValue, match=r"options\.'temprature': is no option; use max_tokens"):
         Every().check({"temprature": 1})
-    with pytest.raises(InvalidValue, match=r"options\.temperature: must be a number"):
+    with pytest.raises(InvalidValue, match=r"options\.temperature: is 'hot'; must be a number"):
         Every().check({"temperature": "hot"})
 
 

@@ -32,7 +32,7 @@ def checked_path(path: object) -> Path:
             "model", f"is {shown(path)}; give the path of a GGUF file, or None; a store is store="
         )
     try:
-        fine = found and b"\0" not in os.fsencode(found)
+        fine = found.strip() and b"\0" not in os.fsencode(found)
     except UnicodeEncodeError:
         fine = False
     if not fine:

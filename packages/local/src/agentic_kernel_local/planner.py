@@ -21,6 +21,7 @@ from agentic_kernel_engine.providers import (
     Function,
     Malformed,
     Unusable,
+    check_keywords,
     functions,
     loop_inputs,
     offered,
@@ -95,8 +96,7 @@ class LocalPlanner:
         self, model: str | os.PathLike[str] | None = None, **options: Unpack[PlannerOptions]
     ) -> None:
         answers = {*AnswerOptions.names(), *FURTHER}
-        for name in options.keys() - answers - {*_OTHERS}:
-            raise TypeError(f"{type(self).__name__}() has no keyword argument {name!r}")
+        check_keywords(type(self).__name__, options, {"model", *answers, *_OTHERS})
         given: dict[str, Any] = dict(options)
         self._context_tokens: int = given.get("context_tokens", 4096)
         self._model = LocalModel(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.providers import AnswerOptions, present
+
+LEVELS: Final = ("low", "medium", "high")
+"""The levels of a model's thinking."""
 
 
 class OllamaAnswers(AnswerOptions):
@@ -14,7 +17,7 @@ class OllamaAnswers(AnswerOptions):
     __slots__ = ()
     takes: ClassVar[tuple[str, ...]] = ("seed", "top_p", "stop", "effort")
     most_stops: ClassVar[int] = 16
-    efforts: ClassVar[tuple[str, ...]] = ("low", "medium", "high")
+    efforts: ClassVar[tuple[str, ...]] = LEVELS
 
     def __post_init__(self) -> None:
         AnswerOptions.__post_init__(self)

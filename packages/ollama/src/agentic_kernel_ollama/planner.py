@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine import providers
+from agentic_kernel_engine import edges, providers
 from agentic_kernel_engine.loop import Context, Delta, Plan, PlannerError
 from agentic_kernel_engine.providers import (
     AnswerOptions,
@@ -25,7 +25,7 @@ from agentic_kernel_engine.providers import failures as names
 from .client import Client
 from .failures import CODES, IMPL, explained
 from .messages import wire
-from .options import OllamaAnswers, sampled
+from .options import LEVELS, OllamaAnswers, sampled
 from .pulling import pulled
 from .stream import Reply
 from .tools import tool_of
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 PROGRESS: Final = "progress"
 """The channel of the pieces that report the progress of pulling a model."""
+_DURATION: Final = re.compile(r"[+-]?(?:\d{1,9}(?:\.\d{0,9})?(?:ns|us|µs|ms|s|m|h))+|0")
+"""A duration as the server's language writes it."""
 _FREE: Final = Price(0.0, 0.0)
 
 
@@ -158,17 +160,22 @@ class OllamaPlanner(APIPlanner):
 
 
 def _think(think: Any) -> bool | str | None:
-    if think is None or type(think) is bool or (isinstance(think, str) and think):
+    if think is None or type(think) is bool or (isinstance(think, str) and think in LEVELS):
         return think
-    raise InvalidValue("think", "must be True, False, a level like low, or None")
+    came = edges.came(think)
+    raise InvalidValue("think", f"is {came}; use True, False, {', '.join(LEVELS)}, or None")
 
 
 def _keep_alive(keep_alive: Any) -> float | str | None:
-    if type(keep_alive) in (int, float) and math.isfinite(keep_alive):
+    if type(keep_alive) in (int, float) and abs(keep_alive) <= edges.LONGEST:
         return float(keep_alive)
-    if keep_alive is None or (isinstance(keep_alive, str) and keep_alive):
+    if keep_alive is None or (isinstance(keep_alive, str) and _DURATION.fullmatch(keep_alive)):
         return keep_alive
-    raise InvalidValue("keep_alive", "must be a number of seconds, a text like 10m, or None")
+    raise InvalidValue(
+        "keep_alive",
+        f"is {edges.came(keep_alive)}; use a number of seconds, at most {edges.LONGEST:,.0f}, "
+        "a text like 10m or 1h30m, or None",
+    )
 
 
 def _checked(made: dict[str, Any]) -> dict[str, Any]:
@@ -176,7 +183,4 @@ def _checked(made: dict[str, Any]) -> dict[str, Any]:
     for name, keyword in (("num_predict", "max_tokens"), ("temperature", "temperature")):
         if name in made:
             raise InvalidValue("options", f"has {name}; give {keyword}=")
-    size = made.get("num_ctx", 1)
-    if type(size) is not int or size < 1:
-        raise InvalidValue("options", "has a num_ctx that is not a whole number of at least 1")
     return made

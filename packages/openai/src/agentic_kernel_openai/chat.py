@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Unpack
 
-from agentic_kernel import InvalidValue
 from agentic_kernel_engine.loop import Context
 from agentic_kernel_engine.providers import (
     AnswerOptions,
+    check_name,
     check_once,
     conversation,
     present,
@@ -43,8 +43,8 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
         self, model: str, *, reasoning_effort: str | None = None, **options: Unpack[PlannerOptions]
     ) -> None:
         super().__init__(model, options)
-        if reasoning_effort is not None and not isinstance(reasoning_effort, str):
-            raise InvalidValue("reasoning_effort", "must be a string, or None")
+        if reasoning_effort is not None:
+            check_name(reasoning_effort, "reasoning_effort")
         given = present(reasoning_effort=reasoning_effort)
         check_once(self.options.effort, "effort", "reasoning_effort", given, "reasoning_effort")
         self._effort = reasoning_effort

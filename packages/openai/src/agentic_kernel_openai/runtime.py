@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, Unpack
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine import Store
+from agentic_kernel_engine import Store, edges
 from agentic_kernel_engine.providers import APIRuntime, ReadyOptions
 
 from .chat import OpenAIChatPlanner
@@ -50,8 +50,7 @@ class OpenAIRuntime(APIRuntime):
         api: Literal["responses", "chat"] = "responses",
         **options: Unpack[OpenAIOptions],
     ) -> None:
-        if api not in _FOREIGN:
-            raise InvalidValue("api", 'must be "responses" or "chat"')
+        edges.choice(api, "api", tuple(_FOREIGN))
         (foreign, why), given = _FOREIGN[api], dict(options)
         if given.pop(foreign, None) is not None:
             raise InvalidValue(foreign, why)

@@ -41,6 +41,7 @@ from .edges import (
     check_flag,
     check_key,
     check_model,
+    check_name,
     check_once,
     check_prices,
     check_seconds,
@@ -51,6 +52,7 @@ from .failures import Failures, codes_of, retry_after_ms
 from .forecast import input_bound
 from .hosted import Citations, HostedTool, citations_of, hosted_tools
 from .instructions import instructions
+from .keywords import UnknownKeyword, check_keywords
 from .logs import (
     mask,
 )
@@ -120,6 +122,7 @@ __all__ = [
     "Said",
     "Secrets",
     "Toolset",
+    "UnknownKeyword",
     "Unusable",
     "actions_of",
     "address_problem",
@@ -127,7 +130,9 @@ __all__ = [
     "check_address",
     "check_flag",
     "check_key",
+    "check_keywords",
     "check_model",
+    "check_name",
     "check_once",
     "check_prices",
     "check_seconds",

@@ -11,9 +11,10 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from agentic_kernel import InvalidValue
+from agentic_kernel.frozen import shown
 
-from .. import values
-from .pricing import Price
+from .. import edges, values
+from .pricing import Long, Price
 
 LONGEST_KEY: Final = 16_384
 """The longest key, in characters."""
@@ -23,8 +24,10 @@ LONGEST_MODEL: Final = 512
 """The longest name of a model, in characters."""
 LONGEST_WAIT: Final = 31_536_000.0
 """The longest wait for a server, in seconds: a year."""
+DEAREST: Final = 1e9
+"""The highest price of a million tokens, and the largest factor of one."""
 _KEY: Final = re.compile(r"[\x21-\x7e]+")
-_ADDRESS: Final = re.compile(r"[^\x00-\x20\x7f-\xa0]+")
+_ADDRESS: Final = re.compile(r"[^\x00-\x20\x7f-\xa0\ud800-\udfff]+")
 
 
 def key_problem(key: Any) -> str:
@@ -52,7 +55,7 @@ def address_problem(address: Any) -> str:
     if not address.startswith(("http://", "https://")):
         return "must begin with https:// or http://"
     if not _ADDRESS.fullmatch(address):
-        return "has spaces, line breaks or control characters; remove them"
+        return "has spaces, line breaks, control characters or lone surrogates; remove them"
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port
@@ -139,26 +142,41 @@ def check_once(value: Any, name: str, keyword: str, given: Mapping[str, Any], *k
             raise InvalidValue(name, f"is also in {keyword}=, as {key}; give one of the two")
 
 
-def check_model(model: Any) -> None:
+def check_name(name: Any, path: str) -> None:
+    """Refuse a value that cannot be a name of one line.
+
+    Raises:
+        InvalidValue: It is not a string, is blank, has a blank at an end or a character that is not
+            printable, or cannot be stored.
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidValue(path, f"is {edges.came(name)}; give a text that is not blank")
+    values.check_text(name, path)
+    if not name.isprintable():
+        index = next(at for at, each in enumerate(name) if not each.isprintable())
+        raise InvalidValue(
+            path, f"has the character U+{ord(name[index]):04X} at index {index}; remove it"
+        )
+    if name != name.strip():
+        raise InvalidValue(path, "has a blank before or after it; remove the blank")
+
+
+def check_model(model: Any, path: str = "model") -> None:
     """Refuse a value that cannot be the name of a model.
 
     Raises:
-        InvalidValue: It is not a string, is empty or too long, or cannot be stored.
+        InvalidValue: See `check_name`; or it is too long.
     """
-    if not isinstance(model, str) or not model:
-        raise InvalidValue("model", "must be a non-empty string, the name of a model")
-    if len(model) > LONGEST_MODEL:
-        raise InvalidValue(
-            "model", f"has {len(model):,} characters, and the limit is {LONGEST_MODEL}"
-        )
-    values.check_text(model, "model")
+    if isinstance(model, str) and len(model) > LONGEST_MODEL:
+        raise InvalidValue(path, f"has {len(model):,} characters, and the limit is {LONGEST_MODEL}")
+    check_name(model, path)
 
 
 def check_prices(prices: Any) -> None:
     """Refuse a value that is neither None nor a mapping of models to prices.
 
     Raises:
-        InvalidValue: It is neither.
+        InvalidValue: It is neither, or a price is not a number from 0 to `DEAREST`.
     """
     if prices is None:
         return
@@ -168,6 +186,24 @@ def check_prices(prices: Any) -> None:
     for model, price in prices.items():
         if not isinstance(price, Price):
             raise InvalidValue("prices", f"has no Price for {model!a:.80}; give a Price")
+        check_model(model, "a key of prices")
+        path = f"prices[{shown(model)}]"
+        _check_numbers(price, path, "input", "output", "cached", "written")
+        if price.long is not None:
+            edges.instance(price.long, f"{path}.long", Long)
+            edges.whole(price.long.above, f"{path}.long.above", 0)
+            _check_numbers(price.long, f"{path}.long", "input", "output")
+
+
+def _check_numbers(given: Any, path: str, *names: str) -> None:
+    for name in names:
+        value = getattr(given, name)
+        if value is None and name in ("cached", "written"):
+            continue
+        if type(value) not in (int, float) or not 0 <= value <= DEAREST:
+            raise InvalidValue(
+                f"{path}.{name}", f"is {edges.came(value)}; use a number from 0 to {DEAREST:,.0f}"
+            )
 
 
 def _reason(error: ValueError) -> str:

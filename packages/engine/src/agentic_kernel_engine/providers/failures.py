@@ -98,6 +98,11 @@ _LONGEST_WAIT: Final = 86_400_000
 """The longest wait, in milliseconds; if a server asks for more than a day, a day is taken."""
 _NO_CODES: Final[Mapping[str, str]] = {}
 _STATUS: Final = re.compile(r"[45]\d\d")
+_BLANK: Final = re.compile(
+    r"""(?:Error code: \d{3}(?: - )?|\d{3} None\. )?"""
+    r"""(?:[\s{}\[\]"':,]|error|message|detail|null|None)*"""
+)
+"""A message that says nothing, e.g. an empty JSON object; an SDK may put the status before it."""
 _KEYS: Final = re.compile(
     r"\b(?:sk|pk|rk|key|ghp|gho|github_pat|xox[a-z])[-_][A-Za-z0-9*._-]{6,}"
     r"|\b[Bb]earer\s+[A-Za-z0-9._~+/=-]{6,}"
@@ -185,6 +190,9 @@ class Failures:
             begun = True
         if named is None and status is None:
             named = next((self._vague[code] for code in codes if code in self._vague), None)
+        if _BLANK.fullmatch(message):
+            told = "an error" if status is None else f"status {status}"
+            message = f"the server answered with {told}, and gave no message"
         name = named or by_status(status)
         return self.failure(
             name,

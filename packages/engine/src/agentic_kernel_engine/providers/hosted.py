@@ -10,7 +10,7 @@ import msgspec
 from agentic_kernel import InvalidValue
 
 from .. import edges, values
-from .secrets import keys_in
+from .fields import check_fields
 
 HostedTool = Literal["web_search", "code", "file_search", "mcp"]
 """The words for tools that a vendor runs: a search of the web, code in a sandbox, a search in files
@@ -34,12 +34,21 @@ def hosted_tools(
     if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
         raise InvalidValue("hosted", f"is {edges.came(given)}; give a list, or a mapping, of names")
     tools: list[dict[str, Any]] = []
-    for word in given:
-        if word not in known:
+    for index, word in enumerate(given):
+        if not isinstance(word, str) or word not in known:
             raise InvalidValue("hosted", _lacking(word, known))
+        if not isinstance(given, Mapping) and word in given[:index]:
+            raise InvalidValue(
+                "hosted", f"has {word} twice; name it once, or give a mapping for several tools"
+            )
         fields = given[word] if isinstance(given, Mapping) else {}
+        if fields == []:
+            raise InvalidValue(f"hosted.{word}", "is an empty list; give fields, or leave it out")
         for each in fields if isinstance(fields, list) else [fields]:
-            tools.append(_tool(word, known[word], each, required.get(word, ())))
+            made = _tool(word, known[word], each, required.get(word, ()))
+            if made in tools:
+                raise InvalidValue(f"hosted.{word}", "has the same fields twice; give them once")
+            tools.append(made)
     return tools
 
 
@@ -49,6 +58,7 @@ def _tool(
     if not isinstance(fields, Mapping):
         raise InvalidValue(f"hosted.{word}", f"is {edges.came(fields)}; give a mapping of fields")
     values.check(fields, f"hosted.{word}")
+    check_fields(fields, f"hosted.{word}")
     missing = [name for name in required if name not in fields]
     if missing:
         raise InvalidValue(f"hosted.{word}", f"has no {missing[0]}; give it as a field")
@@ -57,20 +67,9 @@ def _tool(
     return {inner: {**base[inner], **own}} if inner else {**base, **own}
 
 
-def secrets_in(tools: Sequence[Any]) -> tuple[str, ...]:
-    """Return the secrets in tools of a request, e.g. the token of a hosted MCP server."""
-    found: list[str] = []
-    for tool in tools:
-        if isinstance(tool, Mapping):
-            headers = tool.get("headers")
-            found += keys_in(tool)
-            found += keys_in(headers) if isinstance(headers, Mapping) else ()
-    return tuple(found)
-
-
 def _lacking(word: Any, known: Mapping[str, Any]) -> str:
-    if word not in get_args(HostedTool):
-        return f"has {word!a:.80}; use only {', '.join(get_args(HostedTool))}"
+    if not isinstance(word, str) or word not in get_args(HostedTool):
+        return f"has {edges.came(word)}; use only {', '.join(get_args(HostedTool))}"
     has = f"use {', '.join(known)}, or a tool of your own" if known else "use a tool of your own"
     return f"has {word}, and this API runs no such tool; {has}"
 

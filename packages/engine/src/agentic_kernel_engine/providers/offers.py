@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from agentic_kernel import InvalidValue
 
+from .. import edges
 from ..plans.action import (
     Action,
     AskUser,
@@ -136,14 +137,15 @@ def offered(names: Collection[str]) -> Sequence[Offer]:
     """The offers of these names.
 
     Raises:
-        InvalidValue: There is no such offer, or one string was given.
+        InvalidValue: It is not a list of names, there is no such offer, or one is named twice.
     """
-    if isinstance(names, str):
-        raise InvalidValue("offers", "is one string; give a collection of names")
-    for name in names:
-        if name not in OFFERS:
-            raise InvalidValue("offers", f"has {name!a:.80}; use only {', '.join(OFFERS)}")
-    return tuple(OFFERS[name] for name in names)
+    given = edges.several(names.keys() if isinstance(names, Mapping) else names, "offers", "names")
+    for index, name in enumerate(given):
+        if not isinstance(name, str) or name not in OFFERS:
+            raise InvalidValue("offers", f"has {edges.came(name)}; use only {', '.join(OFFERS)}")
+        if name in given[:index]:
+            raise InvalidValue("offers", f"has {name} twice; name it once")
+    return tuple(OFFERS[name] for name in given)
 
 
 def functions(tools: Sequence[Tool], offers: Sequence[Offer]) -> list[Function]:

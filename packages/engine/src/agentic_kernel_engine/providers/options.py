@@ -8,12 +8,14 @@ from typing import Any, ClassVar, Final
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 
+from .. import edges
 from ..inputs import Inputs
 from ..plans.limits import Limits
 from ..plans.transcript import Turn
 from ..seams.planner import Context
 from .attachments import images_of
-from .sampling import check_effort, check_fraction, check_seed, stops_of
+from .edges import check_name
+from .sampling import check_effort, check_fraction, check_seed, check_tokens, stops_of
 
 UNDER_A_LIMIT: Final = 4096
 """The most tokens of one answer if `AnswerOptions.max_tokens` is None and a limit needs a bound."""
@@ -91,14 +93,11 @@ class AnswerOptions:
     """How much a model thinks, by the API's words; None for the model's default."""
 
     def __post_init__(self) -> None:
-        most: Any = self.max_tokens
-        if most is not None and (type(most) is not int or most < 1):
-            raise InvalidValue("max_tokens", "must be a whole number of at least 1, or None")
+        check_tokens(self.max_tokens, "max_tokens")
         check_fraction(self.temperature, "temperature", 0, 2)
-        if self.system is not None and not isinstance(self.system, str):
-            raise InvalidValue("system", "must be a string, or None")
-        if not isinstance(self.tool_choice, str) or not self.tool_choice:
-            raise InvalidValue("tool_choice", "must be auto, none, required, or a function's name")
+        if self.system is not None:
+            edges.text(self.system, "system")
+        check_name(self.tool_choice, "tool_choice")
         for name in FURTHER:
             if name not in self.takes and getattr(self, name) not in (None, ()):
                 raise InvalidValue(name, self.lacking)

@@ -27,15 +27,18 @@ from .client import SDKClient
 from .connection import broken
 from .edges import check_flag, check_model, check_prices, check_seconds
 from .failures import Failures
+from .fields import check_fields
 from .forecast import input_bound
-from .hosted import HostedTool, hosted_tools, secrets_in
+from .hosted import HostedTool, hosted_tools
 from .instructions import instructions
+from .keywords import check_keywords
 from .offers import Function, functions, offered
 from .options import FURTHER, AnswerOptions, loop_inputs
 from .pacing import Pace
 from .pricing import Price, price_of
 from .reader import Answer, Counted, Reader, Unusable, plan_of
-from .secrets import Redactor
+from .sampling import check_tokens
+from .secrets import Redactor, secrets_in
 from .transport import responses
 
 REST_SECONDS: Final = 0.1
@@ -45,6 +48,8 @@ COUNT_SECONDS: Final = 10.0
 """The most seconds that the vendor may take to count a prompt."""
 _TOLD: Final = "Give the final answer as JSON alone, which fits this JSON Schema:\n"
 _END: Final = object()
+_OURS: Final = frozenset({"stream", "messages", "input", "contents"})
+"""Fields of a request that ``extra_body`` cannot replace: its conversation, and its form."""
 
 C = TypeVar("C")
 
@@ -97,7 +102,8 @@ class SDKOptions(PlannerOptions, Generic[C], total=False):
     ``base_url`` cannot be given with it."""
     extra_body: Mapping[str, Any] | None
     """Further fields of each request, by the API's names, e.g. for a compatible server. They
-    override the planner's own fields; only ``tools`` are added to the other tools."""
+    override the planner's own fields; only ``tools`` are added to the other tools. The conversation
+    and ``stream`` are refused."""
 
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
@@ -176,16 +182,13 @@ class APIPlanner(ABC):
     def __init__(self, model: str, options: Mapping[str, Any]) -> None:
         keywords = {"client", *self.client.keywords, *self.mappings, *self.own, *FURTHER}
         given: dict[str, Any] = {**_DEFAULTS, **options}
-        for name in given.keys() - _DEFAULTS.keys() - keywords:
-            raise TypeError(f"{type(self).__name__}() has no keyword argument {name!r}")
+        check_keywords(type(self).__name__, given, {"model", *_DEFAULTS, *keywords})
         check_model(model)
         check_seconds(given["timeout"])
         check_flag(given["stream"], "stream")
         check_flag(given["parallel_tool_calls"], "parallel_tool_calls")
         check_prices(given["prices"])
-        context_tokens = given["context_tokens"]
-        if context_tokens is not None and (type(context_tokens) is not int or context_tokens < 1):
-            raise InvalidValue("context_tokens", "must be a whole number of at least 1, or None")
+        check_tokens(given["context_tokens"], "context_tokens")
         self.model = model
         """The model's name, as requests give it."""
         names = ("max_tokens", "temperature", "system", "tool_choice", *FURTHER)
@@ -194,7 +197,7 @@ class APIPlanner(ABC):
         self._streams: bool = given["stream"]
         self._offers = offered(given["offers"])
         self._prices = self.listed if given["prices"] is None else dict(given["prices"])
-        self._context_tokens: int | None = context_tokens
+        self._context_tokens: int | None = given["context_tokens"]
         self._parallel: bool = given["parallel_tool_calls"]
         self._given: dict[str, Any] = {
             name: json_mapping(name, given[name]) if name in self.mappings else given[name]
@@ -206,11 +209,23 @@ class APIPlanner(ABC):
         """The tools that the server runs, or that ``extra_body`` adds to the others."""
         if not isinstance(self._tools, list):
             raise InvalidValue("extra_body", "has tools that are not a list")
+        for index, tool in enumerate(self._tools):
+            if not isinstance(tool, Mapping):
+                raise InvalidValue(
+                    f"extra_body.tools[{index}]", "is not a mapping; give its fields"
+                )
+        for name in _OURS & self._extra.keys():
+            raise InvalidValue(
+                "extra_body", f"has {name}, and the planner sets it itself; remove it"
+            )
         self._merged = {
             name: json_mapping(f"extra_body.{name}", self._extra.pop(name))
             for name in self.merged
             if name in self._extra
         }
+        for name in self.mappings:
+            if name != "extra_body":  # A compatible server has fields of its own.
+                check_fields(self._given.get(name, {}), name)
         hosted = hosted_tools(given["hosted"], self.hosting, self.hosting_needs)
         self._tools = [*hosted, *self._tools]
         self._named()
@@ -219,7 +234,7 @@ class APIPlanner(ABC):
             self._timeout,
             **{name: given.get(name) for name in self.client.keywords},
         )
-        self._client.beside = secrets_in(self._tools)
+        self._client.beside = secrets_in([self._tools, self._extra, self._merged])
 
     def with_model(self, model: str) -> Self:
         """Return a planner that asks another model, with the same options and the same client.

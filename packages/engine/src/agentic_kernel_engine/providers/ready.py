@@ -270,6 +270,7 @@ class ReadyRuntime(Host):
     ) -> Task:
         if not isinstance(text, str):
             raise InvalidValue("task", f"is {edges.came(text)}; give a Task, or its text")
+        edges.text(text, "text")
         if wanted is not None:
             metadata = {**(metadata or {}), OUTPUT_SCHEMA: wanted.schema}
         summary = text[: 2 * SUMMARY].strip().partition("\n")[0][:SUMMARY]

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final, Protocol, TypedDict
 
 from agentic_kernel import InvalidValue
 
+from .. import edges, values
 from ..host.host import HostOptions
 from ..inputs import Inputs
 from ..loop.ledger import Clock
@@ -29,6 +30,7 @@ from ..tools.schema import Validator
 from ..tools.tool import Tool, Tools
 from .failures import TRANSIENT
 from .fallbacks import fallbacks, falling_back
+from .keywords import UnknownKeyword
 from .ready import ReadyRuntime
 
 LONGEST_PAUSE: Final = 120.0
@@ -124,7 +126,8 @@ class ProviderRuntime(ReadyRuntime):
         self.planner = planner
         loop, host = parted(options, LoopOptions)
         self._others = fallbacks(planner, host.pop("fallback", ()))
-        given = tuple(loop.get("middleware", ()))
+        values.check_id(runtime_kind, "runtime_kind")
+        given = tuple(edges.several(loop.get("middleware", ()), "middleware", "middlewares"))
         wanted = bool(given) or "middleware" not in loop
         if wanted and not any(isinstance(each, Retry) for each in given):
             loop["middleware"] = (*given, patient(planner.impl))
@@ -132,7 +135,7 @@ class ProviderRuntime(ReadyRuntime):
             before = tuple(loop.get("middleware", ()))
             loop["middleware"] = (*before, falling_back(planner, self._others))
         if "timer" in loop:
-            loop["clock"] = loop.pop("timer")
+            loop["clock"] = edges.function(loop.pop("timer"), "timer")
         self._loop = self.loop_type(planner, tools, **loop)
         self._output_type = self._loop.answer_forms.output_type
         super().__init__(self._loop, store, runtime_kinds=[runtime_kind], **host)
@@ -183,7 +186,12 @@ class APIRuntime(ProviderRuntime):
     def __init__(self, model: Any, store: Store | None, options: Mapping[str, Any]) -> None:
         rest, mine = parted(options, RuntimeOptions)
         kind, tools = mine.pop("runtime_kind", self.asks.impl), mine.pop("tools", ())
-        super().__init__(self.asks(model, **mine), kind, tools, store, rest)
+        try:
+            planner = self.asks(model, **mine)
+        except UnknownKeyword as error:
+            known = {*error.known, *ReadyOptions.__annotations__, "store"}
+            raise UnknownKeyword(type(self).__name__, error.name, known) from None
+        super().__init__(planner, kind, tools, store, rest)
 
 
 def parted(options: Mapping[str, Any], form: type) -> tuple[Any, dict[str, Any]]:

@@ -12,6 +12,21 @@ from .. import edges, values
 LONGEST_STOP: Final = 1_000
 """The longest text at which an answer stops, in characters."""
 
+MOST_TOKENS: Final = 2**31 - 1
+"""The largest number of tokens that an option may have."""
+
+
+def check_tokens(value: Any, name: str) -> None:
+    """Refuse a value that is neither None nor a number of tokens, from 1 to `MOST_TOKENS`.
+
+    Raises:
+        InvalidValue: It is neither.
+    """
+    if value is not None and (type(value) is not int or not 1 <= value <= MOST_TOKENS):
+        raise InvalidValue(
+            name, f"is {edges.came(value)}; use a whole number from 1 to {MOST_TOKENS:,}, or None"
+        )
+
 
 def check_fraction(value: Any, name: str, least: float, most: float) -> None:
     """Refuse a value that is neither None nor a number in a range.
@@ -20,7 +35,9 @@ def check_fraction(value: Any, name: str, least: float, most: float) -> None:
         InvalidValue: It is neither.
     """
     if value is not None and (type(value) not in (int, float) or not least <= value <= most):
-        raise InvalidValue(name, f"must be a number from {least:g} to {most:g}, or None")
+        raise InvalidValue(
+            name, f"is {edges.came(value)}; must be a number from {least:g} to {most:g}, or None"
+        )
 
 
 def check_seed(value: Any, most: int) -> None:
@@ -30,7 +47,10 @@ def check_seed(value: Any, most: int) -> None:
         InvalidValue: It is neither.
     """
     if value is not None and (type(value) is not int or not 0 <= value <= most):
-        raise InvalidValue("seed", f"must be a whole number from 0 to {most}, or None")
+        raise InvalidValue(
+            "seed",
+            f"is {edges.came(value)}; must be a whole number from 0 to {most:,}, or None",
+        )
 
 
 def stops_of(value: Any, most: int) -> tuple[str, ...]:

@@ -29,6 +29,8 @@ REDACTED: Final = "[redacted]"
 
 _SENSITIVE: Final = ("auth", "cookie", "credential", "key", "passw", "secret", "token")
 """Parts of the names of headers that hold a secret."""
+_NO_SECRETS: Final = ("metadata", "prompt_cache_key", "tokenizer")
+"""Fields of requests that hold no secret."""
 _MOST_KNOWN: Final = 64
 _DEEPEST: Final = 200
 """The most levels of a value that are searched; no store keeps as many."""
@@ -449,6 +451,24 @@ def is_secret(name: str) -> bool:
     """True if a header of this name holds a secret."""
     lower = name.lower()
     return any(part in lower for part in _SENSITIVE)
+
+
+def secrets_in(given: Any) -> tuple[str, ...]:
+    """The secrets in the JSON of a request, e.g. the token of a hosted MCP server.
+
+    Metadata is the user's own, and is not searched.
+    """
+    found: list[str] = []
+    left: list[Any] = [given]
+    while left:
+        part = left.pop()
+        if isinstance(part, Mapping):
+            kept = {name: value for name, value in part.items() if name not in _NO_SECRETS}
+            found += keys_in(kept)
+            left += kept.values()
+        elif isinstance(part, list):
+            left += part
+    return tuple(found)
 
 
 def keys_in(headers: Mapping[str, Any]) -> Iterator[str]:
