@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final, Unpack
 
 from agentic_kernel_engine import HostOptions, ReadyRuntime, Store
 from agentic_kernel_engine.inputs import Inputs
-from agentic_kernel_engine.providers import parted
+from agentic_kernel_engine.providers import check_keywords, parted
 from agentic_kernel_engine.seams import OutputType
 
 from .substrate import INPUTS, CopilotSubstrate, SubstrateOptions
@@ -44,6 +44,7 @@ class CopilotRuntime(ReadyRuntime):
         Raises:
             InvalidValue: A value is not accepted; the message names it.
         """
+        check_keywords(type(self).__name__, options, {"store", *CopilotOptions.__annotations__})
         own, rest = parted(options, SubstrateOptions)
         self.substrate = CopilotSubstrate(**own)
         self._output_type = self.substrate.answer_forms.output_type

@@ -42,6 +42,7 @@ from agentic_kernel_engine.principal import NOBODY
 from agentic_kernel_engine.providers import (
     Price,
     check_model,
+    check_name,
     check_prices,
     check_seconds,
     price_of,
@@ -60,6 +61,7 @@ from agentic_kernel_engine.waiting import WAITING_FOR
 
 from . import failures
 from .answering import Form
+from .arguments import check_config, check_environment, check_message, check_servers, path_of
 from .calls import Calls
 from .cli import PATIENCE, Cli, default_home
 from .provider import MODEL, check_provider, keys_of, lacking, provider_of
@@ -209,10 +211,19 @@ class CopilotSubstrate:
         cli_path: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        if isinstance(allowed_tools, str):
-            raise InvalidValue("allowed_tools", "is one string; give a collection of names")
-        if on_kill not in get_args(OnKill):
-            raise InvalidValue("on_kill", f"is {on_kill!r}; use {' or '.join(get_args(OnKill))}")
+        allowed_tools = edges.several(allowed_tools, "allowed_tools", "names")
+        for index, each in enumerate(allowed_tools):
+            check_name(each, f"allowed_tools[{index}]")
+        edges.choice(on_kill, "on_kill", get_args(OnKill))
+        check_config(provider, "provider", "bearer_token_provider")
+        check_servers(mcp_servers)
+        check_message(system_message)
+        check_environment(env)
+        edges.flag(offline, "offline")
+        folder, kept, program = (
+            path_of(working_directory, "working_directory"), path_of(home, "home"),
+            path_of(cli_path, "cli_path"),
+        )  # fmt: skip
         if provider is not None and not provider.get("base_url"):
             raise InvalidValue("provider", "has no base_url")
         check_seconds(timeout)
@@ -220,21 +231,23 @@ class CopilotSubstrate:
             check_model(model)
         known = {**os.environ, **(env or {})}
         named = model or known.get(MODEL)
-        if provider is not None and not (named or provider.get("model_id")):
-            raise InvalidValue("model", "is not given; a provider of your own needs its name")
+        own = provider is not None
         if provider is None:
             provider = provider_of(known)
         if provider is not None:
             check_provider(provider)
+        if provider is not None and own and not (named or provider.get("model_id")):
+            raise InvalidValue("model", "is not given; a provider of your own needs its name")
         failures.keep(keys_of(provider, mcp_servers, known))
         self._lacks = lacking(provider, named, offline)
         self._named = named or (provider or {}).get("model_id") or ""
         self._timeout = timeout
-        self._tools = Tools(*tools)
+        self._tools = Tools(*edges.several(tools, "tools", "tools"))
         if any(isinstance(each, AgentTool) for each in self._tools.tools()):
             raise InvalidValue("tools", "has an agent; only the engine's Loop delegates")
+        edges.part_or_none(policy, "policy", Policy)
         self._policy: Policy = AllowAll() if policy is None else policy
-        self._limits = Limits() if limits is None else limits
+        self._limits = edges.instance(Limits() if limits is None else limits, "limits", Limits)
         check_prices(prices)
         self._price = price_of(prices or {}, self._named)
         refuse_limits(msgspec.to_builtins(self._limits), INPUTS.limits)
@@ -245,10 +258,10 @@ class CopilotSubstrate:
         self._timer = edges.function(timer, "timer")
         self._ids = edges.function(ids, "ids")
         self._on_kill = on_kill
-        where = None if working_directory is None else str(Path(working_directory))
+        where = None if folder is None else str(folder)
         self.cli = Cli(
-            path=cli_path,
-            home=default_home(known) if home is None else Path(home),
+            path=program,
+            home=default_home(known) if kept is None else kept,
             model=model,
             base_url=None if provider is None else provider.get("base_url"),
             offline=offline,
