@@ -11,9 +11,10 @@ import pytest
 from agentic_kernel import InvalidValue
 from agentic_kernel_claude import ClaudePlanner, ClaudeRuntime
 from agentic_kernel_copilot import CopilotRuntime
+from agentic_kernel_engine.loop import ToolCall
 from agentic_kernel_engine.providers import Long, Price
 from agentic_kernel_gemini import GeminiPlanner, GeminiRuntime
-from agentic_kernel_local import LocalRuntime
+from agentic_kernel_local import Example, LocalRuntime
 from agentic_kernel_ollama import OllamaRuntime
 from agentic_kernel_openai import OpenAIChatPlanner, OpenAIPlanner, OpenAIRuntime
 
@@ -75,7 +76,19 @@ CASES: Final[list[Case]] = [
     (ALL, "tools", [[lambda: 1]], "tools[0].name"),
     (ALL, "limits", [{}, [], "", 0, False, 5, {"max_cost": 1}], "limits"),
     (ALL, "policy", [5, {}], "policy"),
-    (ALL, "output_schema", [{"title": LONE}], "schema['title']"),
+    (ALL, "output_schema", [{"title": LONE}], "output_schema['title']"),
+    (ALL, "output_schema", [5, "x", []], "output_schema"),
+    (("local",), "examples", [5, "x"], "examples"),
+    (("local",), "examples", [[5]], "examples[0]"),
+    (
+        ("local",), "examples",
+        [[Example(LONE, ToolCall("t", {}), 1, 2)], [Example("a\0", ToolCall("t", {}), 1, 2)]],
+        "examples[0].instructions",
+    ),
+    (
+        ("local",), "examples", [[Example("a", ToolCall("t", {"x": LONE}), 1, 2)]],
+        "examples[0].call.arguments['x']",
+    ),
     (LOOPS, "seed_memory", [[LONE]], "seed_memory[0]"),
     (LOOPS, "runtime_kind", [5, "", LONE], "runtime_kind"),
     (LOOPS, "fallback", [5, "m"], "fallback"),

@@ -11,9 +11,17 @@ from typing import Any, ClassVar, Final, TypedDict, Unpack
 import msgspec
 
 from agentic_kernel import CannotStart, InvalidValue, Task
-from agentic_kernel_engine import TaskFailed, edges
+from agentic_kernel_engine import TaskFailed, edges, values
 from agentic_kernel_engine.inputs import DOCUMENTS, IMAGES, Inputs
-from agentic_kernel_engine.loop import NOTHING_USED, Context, Delta, Plan, PlannerError, Usage
+from agentic_kernel_engine.loop import (
+    NOTHING_USED,
+    Context,
+    Delta,
+    Plan,
+    PlannerError,
+    ToolCall,
+    Usage,
+)
 from agentic_kernel_engine.providers import (
     FURTHER,
     Answer,
@@ -387,4 +395,10 @@ def _examples(given: Any) -> tuple[Example, ...]:
     for index, each in enumerate(given):
         if not isinstance(each, Example):
             raise InvalidValue(f"examples[{index}]", f"is {edges.came(each)}; give an Example")
+        path = f"examples[{index}]"
+        edges.text(each.instructions, f"{path}.instructions")
+        edges.instance(each.call, f"{path}.call", ToolCall)
+        values.check(each.call.arguments, f"{path}.call.arguments")
+        values.check(each.output, f"{path}.output")
+        values.check(each.answer, f"{path}.answer")
     return tuple(given)

@@ -59,9 +59,17 @@ class AnswerForms:
         self.output_type = None if output_type is None else OutputType[Any](output_type)
         """The type of the answers of Tasks that carry no schema."""
         self._make = make
-        self._own = answer_of(
-            schema if self.output_type is None else self.output_type.schema, self.output_type, make
-        )
+        try:
+            self._own = answer_of(
+                schema if self.output_type is None else self.output_type.schema,
+                self.output_type,
+                make,
+            )
+        except InvalidValue as error:
+            named = error.path.startswith("schema")  # A validator of the user may name others.
+            raise InvalidValue(f"output_{error.path}" if named else error.path, error.reason) from (
+                error
+            )
         self._expected: dict[str, OutputType[Any]] = {}
 
     def of(self, task: Task) -> Answer:
