@@ -262,7 +262,7 @@ class TestLines:
             (b'{"error": {"message": "no"}}', "no"),
             (b"no", "no"),
             (b'["no"]', '["no"]'),
-            (b"", "the server gives no reason"),
+            (b"", "the server answered with status 403, and gave no message"),
         ],
     )
     async def test_an_error_of_any_form_keeps_its_status(

@@ -84,4 +84,4 @@ def _said(error: Any) -> str:
     """Return the message of an error; compatible servers give an object that holds it."""
     if isinstance(error, Mapping):
         error = error.get("message") or error.get("error")
-    return error if isinstance(error, str) and error else "the server gives no reason"
+    return error if isinstance(error, str) and error else ""
