@@ -271,3 +271,39 @@ async def test_a_signal_that_the_parent_had_ignored_stays_ignored() -> None:
             assert signal.getsignal(signal.SIGTERM) not in (signal.SIG_DFL, signal.SIG_IGN)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.rule("R1")
+@pytest.mark.parametrize("pause", [False, True])
+@pytest.mark.parametrize("meanwhile", [None, "resume", "kill"])
+async def test_a_drain_writes_nothing_for_a_run_that_has_let_its_task_go_and_still_cleans_up(
+    new_task: NewTask,
+    acting: type[Acting],
+    caplog: pytest.LogCaptureFixture,
+    *,
+    pause: bool,
+    meanwhile: str | None,
+) -> None:
+    cleaning, go_on = asyncio.Event(), asyncio.Event()
+
+    async def act(job: Job) -> Any:
+        try:
+            await job.pause("acme/asked")
+        finally:
+            cleaning.set()
+            await go_on.wait()
+
+    store = engine.MemoryStore()
+    task = new_task()
+    async with Host(acting(act), store) as host, Host(store=store) as control:
+        await host.dispatch(task)
+        await cleaning.wait()
+        if meanwhile is not None:
+            await getattr(control, meanwhile)(task.id)
+        before = await store.load(task.id)
+        draining = asyncio.create_task(host.drain(pause=pause, timeout=0))
+        await asyncio.sleep(0.01)
+        go_on.set()
+        await draining
+        assert await store.load(task.id) == before
+    assert not caplog.records

@@ -97,7 +97,7 @@ class Family:
         """
         most = self._max_attempts
         if pause_waits(record):
-            await self._live.leave(record, pause=True)
+            await self._live.leave(record.task.id, record.owner, pause=True)
         elif record.parent is not None and await self._orphaned(record.parent):
             await self.end(record.task.id, Kill())
         elif most is not None and record.attempts > most:

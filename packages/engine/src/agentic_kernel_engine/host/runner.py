@@ -205,7 +205,7 @@ class LiveRuns:
     def start(self, record: Record, arrival: Arrival) -> None:
         """Run a Task. If the Host began to drain meanwhile, let the Task go again (R9)."""
         if self.slots.closed:
-            self.parts.shielded.start(self._let_go_of(record))
+            self.parts.shielded.start(self._let_go_of(record.task.id, record.owner))
             return
         run = Run(self, record, arrival.principal, in_slot=arrival.hand_on())
         run.should_cancel = arrival.should_cancel
@@ -219,9 +219,9 @@ class LiveRuns:
         """The root coroutine of a run: it catches the stray exceptions of the substrate (R21).
 
         A ``SystemExit`` that left an asyncio task would stop the event loop and every other run.
-        It is returned as a value, because Python only logs an exception as ignored that is raised
-        while the event loop destroys this coroutine. A ``KeyboardInterrupt`` passes after the Task
-        is released.
+        The exception is returned and not raised: while the event loop destroys this coroutine,
+        Python would only log it as ignored. A ``KeyboardInterrupt`` passes after the Task is
+        released.
         """
         try:
             return await self._execution(run)
@@ -393,31 +393,36 @@ class LiveRuns:
             anew: True to count attempts from 0 again, because this Host let go on purpose.
         """
         try:
-            await self._let_go_of(run.record, pause=pause, anew=anew, uncounted=uncounted)
+            await self._let_go_of(
+                run.task_id, run.owner, pause=pause, anew=anew, uncounted=uncounted
+            )
         finally:
             self._forget(run)
 
-    async def _let_go_of(
-        self, record: Record, *, pause: bool = False, anew: bool = True, uncounted: bool = False
-    ) -> None:
+    async def _let_go_of(self, task_id: str, owner: str | None, **how: bool) -> None:
         try:
-            await self.leave(record, pause=pause, anew=anew, uncounted=uncounted)
+            await self.leave(task_id, owner, **how)
         except StoreError as fault:
-            reason = said(fault)
-            _log.warning("task %r stays owned by this host for now: %s", record.task.id, reason)
+            _log.warning("task %r could not be let go: %s", task_id, said(fault))
 
     async def leave(
-        self, record: Record, *, pause: bool, anew: bool = True, uncounted: bool = False
+        self,
+        task_id: str,
+        owner: str | None,
+        *,
+        pause: bool = False,
+        anew: bool = True,
+        uncounted: bool = False,
     ) -> None:
-        """Commit that this Host lets a Task go, if the Task still has the same owner.
+        """Commit that this Host lets a Task go, if the Task still has this owner.
 
         Args:
+            owner: None for a Task that this Host has let go already, which is left alone.
             uncounted: True to take back the attempt that this Host's acquisition counted.
         """
-        owner = record.owner
 
         async def leave(before: Record) -> Decided:
-            if before.owner != owner:
+            if owner is None or before.owner != owner:
                 return None
             if pause or pause_waits(before):
                 return successor(
@@ -430,7 +435,7 @@ class LiveRuns:
             attempts = 0 if anew else max(before.attempts - uncounted, 0)
             return successor(before, owner=None, attempts=attempts), [released]
 
-        await self.change(record.task.id, leave)
+        await self.change(task_id, leave)
 
     async def change(self, task_id: str, decide: Decide) -> Record | None:
         """Change a Task that no run here can write to; return its next record if it is changed."""
@@ -458,7 +463,10 @@ class LiveRuns:
         asyncio.get_running_loop().call_later(self.unwind_timeout, report)
 
     async def drain(self, *, pause: bool, timeout: float) -> None:
-        """Let every run go at its next safe point; after ``timeout``, from its last commit."""
+        """Let every run go at its next safe point.
+
+        After ``timeout`` seconds cancel the others; their Tasks keep their last commit.
+        """
         self.slots.close()
         runs = list(self.live)
         for run in runs:
