@@ -67,7 +67,9 @@ def strays(fault: BaseException) -> bool:
 
 
 async def contained(work: Awaitable[T]) -> T:
-    """Await foreign work in an asyncio task of its own; return its result.
+    """Await foreign work and wrap what is no `Exception` in a `Stray`.
+
+    Call it inside an asyncio task of its own.
 
     Raises:
         Stray: The work raised ``SystemExit``, ``GeneratorExit`` or a ``BaseException`` of its own.

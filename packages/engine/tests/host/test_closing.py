@@ -6,6 +6,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -123,6 +124,10 @@ async def test_a_closed_host_takes_nothing_up_and_joins_no_store(
     await host.close()
     with pytest.raises(HostClosed):
         await host.recover()
+    with pytest.raises(HostClosed):
+        await host.wait("unknown")
+    with pytest.raises(HostClosed):
+        await anext(host.watch("unknown"))
     assert not tapped.count("join")
 
 
@@ -307,3 +312,163 @@ async def test_a_drain_writes_nothing_for_a_run_that_has_let_its_task_go_and_sti
         await draining
         assert await store.load(task.id) == before
     assert not caplog.records
+
+
+class Gated(TappedStore):
+    """A store whose joins and leaves wait until they are to go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = asyncio.Event()
+
+    async def join(self, host: str) -> None:
+        await super().join(host)
+        await self.go_on.wait()
+
+    async def leave(self, host: str) -> None:
+        await self.go_on.wait()
+        await super().leave(host)
+
+
+async def turns() -> None:
+    """Let the coroutines that can go on do so."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("verb", ["dispatch", "recover", "wait"])
+async def test_a_host_that_is_closed_while_it_joins_its_store_does_not_live_on(
+    new_task: NewTask, acting: type[Acting], verb: str
+) -> None:
+    async def act(job: Job) -> Any:
+        raise AssertionError
+
+    store = Gated()
+    host = Host(acting(act), store)
+    calls: dict[str, Any] = {
+        "dispatch": lambda: host.dispatch(new_task()),
+        "recover": host.recover,
+        "wait": lambda: host.wait("unknown"),
+    }
+    others = asyncio.all_tasks()
+    call = asyncio.create_task(calls[verb]())
+    await turns()
+    closing = asyncio.create_task(host.close())
+    await turns()
+    store.go_on.set()
+    await closing
+    with pytest.raises(HostClosed):
+        await call
+    await turns()
+    assert asyncio.all_tasks() == others
+    assert not await store.alive(f"{host.name}:1")
+    assert await store.find() == []
+
+
+async def test_a_host_whose_join_outlasts_its_close_leaves_the_store_again() -> None:
+    class Late(engine.MemoryStore):
+        async def join(self, host: str) -> None:
+            await go_on.wait()
+            self._left.discard(host)  # The store began the join before the leave.
+            await super().join(host)
+
+    go_on, store = asyncio.Event(), Late()
+    host = Host(store=store, unwind_timeout=0.01)
+    others = asyncio.all_tasks()
+    call = asyncio.create_task(host.recover())
+    await turns()
+    await host.close()
+    go_on.set()
+    with pytest.raises(HostClosed):
+        await call
+    await turns()
+    assert asyncio.all_tasks() == others
+    assert not await store.alive(f"{host.name}:1")
+
+
+@pytest.mark.parametrize("verb", ["dispatch", "run", "spawn", "step"])
+async def test_a_host_that_is_closed_while_its_resolver_thinks_joins_no_store(
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore, verb: str
+) -> None:
+    async def act(job: Job) -> Any:
+        raise AssertionError
+
+    async def acts_for(name: str, tenant: str) -> engine.Principal:
+        asked.set()
+        await go_on.wait()
+        return user
+
+    asked, go_on, user = asyncio.Event(), asyncio.Event(), engine.Principal("user:1")
+    host = Host(acting(act), tapped, acts_for=acts_for)
+    given = [new_task(), "parent"] if verb == "spawn" else [new_task()]
+    call = asyncio.ensure_future(getattr(host, verb)(*given, principal=user))
+    await asked.wait()
+    await host.close()
+    go_on.set()
+    with pytest.raises(HostClosed):
+        await call
+    assert await tapped.find() == []
+    assert not tapped.count("join")
+
+
+async def test_every_close_waits_until_the_host_has_left_its_store() -> None:
+    store = Gated()
+    host = Host(store=store)
+    store.go_on.set()
+    await host.recover()
+    store.go_on.clear()
+    calls = [asyncio.create_task(host.close()) for _ in range(2)]
+    await closed(host)
+    calls.append(asyncio.create_task(host.close()))
+    await turns()
+    assert not any(call.done() for call in calls)
+    store.go_on.set()
+    await asyncio.gather(*calls)
+    assert not await store.alive(f"{host.name}:1")
+
+
+async def test_a_close_that_could_not_leave_the_store_can_be_tried_again() -> None:
+    class Failing(engine.MemoryStore):
+        faults = 1
+
+        async def leave(self, host: str) -> None:
+            if self.faults:
+                self.faults -= 1
+                raise engine.StoreError("no answer")
+            await super().leave(host)
+
+    store = Failing()
+    host = Host(store=store)
+    await host.recover()
+    with pytest.raises(engine.StoreError):
+        await host.close()
+    await host.close()
+    assert not await store.alive(f"{host.name}:1")
+
+
+async def test_a_resolver_that_ignores_its_cancellation_does_not_hold_up_a_close(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    async def act(job: Job) -> Any:
+        await asyncio.Event().wait()
+
+    async def acts_for(name: str, tenant: str) -> None:
+        asked.set()
+        while not go_on.is_set():
+            with suppress(asyncio.CancelledError):
+                await go_on.wait()
+
+    asked, go_on, store = asyncio.Event(), asyncio.Event(), engine.MemoryStore()
+    async with Host(acting(act), store) as first:
+        await first.dispatch(new_task(), principal=engine.Principal("user:1"))
+    host = Host(acting(act), store, acts_for=acts_for, unwind_timeout=0.01)
+    others = asyncio.all_tasks()
+    await host.__aenter__()
+    await asked.wait()
+    try:
+        async with asyncio.timeout(5):
+            await host.close()
+        assert not await store.alive(f"{host.name}:1")
+    finally:
+        go_on.set()
+    await asyncio.wait(asyncio.all_tasks() - others)

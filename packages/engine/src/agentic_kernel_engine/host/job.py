@@ -84,7 +84,10 @@ class Job:
         return self._run.stopping
 
     def news(self) -> asyncio.Future[None]:
-        """A future that is done when `stopping` may have changed, or at a `nudge`; one a wait."""
+        """A future that is done when `stopping` may have changed, or at a `nudge`.
+
+        Ask for a new future before each wait.
+        """
         return self._run.news()
 
     def nudge(self) -> None:

@@ -81,7 +81,12 @@ class Watch:
             self._deaf = store.listen(tell)
         self._task = loop.create_task(self._loop())
 
-    async def stop(self) -> None:
+    async def stop(self, timeout: float) -> None:
+        """Look no more.
+
+        Args:
+            timeout: Seconds to wait for foreign code that ignores its cancellation.
+        """
         if self._deaf is not None:
             self._deaf()
             self._deaf = None
@@ -90,7 +95,7 @@ class Watch:
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks)
+            await asyncio.wait(tasks, timeout=timeout)
 
     async def _loop(self) -> None:
         looks = 0
