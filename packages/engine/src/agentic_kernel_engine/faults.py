@@ -226,6 +226,17 @@ def passes(fault: BaseException) -> None:
         raise fault
 
 
+def passes_own(fault: BaseException) -> None:
+    """`passes`, except for a cancellation that is not aimed at the current asyncio task.
+
+    Such a cancellation is a fault of the foreign code that raised it, e.g. because a task of that
+    code's own was cancelled.
+    """
+    task = asyncio.current_task()
+    if task is None or task.cancelling() or not is_a(fault, asyncio.CancelledError):
+        passes(fault)
+
+
 def _fit(text: str) -> str:
     # A subclass of str may have methods of its own; this gives a plain str.
     text = str.__getitem__(text, slice(DETAIL)).replace("\0", "\\0")

@@ -18,7 +18,7 @@ from agentic_kernel import CannotStart, InvalidValue
 
 from .. import edges, terms
 from ..events import from_stored
-from ..faults import contained, is_a, log, passes
+from ..faults import contained, log, passes_own
 from ..plans import vocabulary
 from ..principal import NOBODY, Principal
 from ..record import Record
@@ -332,10 +332,7 @@ class Admission:
                     f"{tenant!r}; give the same principal, or None",
                 )
         except BaseException as fault:
-            if not is_a(fault, asyncio.CancelledError):
-                passes(fault)
-            elif (task := asyncio.current_task()) is None or task.cancelling():
-                raise  # Somebody cancels this call. Any other cancellation is the resolver's own.
+            passes_own(fault)
             if (name, tenant) not in self._faults:
                 remember(self._faults, (name, tenant), None)
                 said = "acts_for(%r, %r) failed, which counts as None (this is logged once)"

@@ -12,7 +12,7 @@ from contextvars import Context
 from typing import Final, Protocol
 
 from ..errors import StoreError
-from ..faults import passes, report, said
+from ..faults import passes_own, report, said
 from ..record import Record
 from .parts import Parts
 
@@ -112,7 +112,7 @@ class Flushing:
                     run.task_id, said(fault),
                 )  # fmt: skip
         except BaseException as fault:
-            passes(fault)
+            passes_own(fault)
             report(fault, run.task_id, run.record.step, "storing the text in progress")
         else:
             self._failing = False

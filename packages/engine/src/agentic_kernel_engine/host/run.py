@@ -26,6 +26,7 @@ from .. import events as vocabulary
 from ..cursor import Cursor
 from ..errors import Conflict, StoreError, UnknownOutcome
 from ..events import Checked, Event
+from ..faults import passes_own
 from ..plans.reasons import STOP_REASON, StopReason
 from ..principal import Principal
 from ..readback import landed
@@ -181,7 +182,8 @@ class Run(FifoLock):
         try:
             if self._cancelled():
                 self.nudge()
-        except Exception:
+        except BaseException as fault:
+            passes_own(fault)
             self.nudge()  # The run meets the exception at its next safe point.
 
     def _cancelled(self) -> bool:

@@ -23,7 +23,7 @@ from ..errors import (
     Unreadable,
 )
 from ..events import Event
-from ..faults import Stray, contained, is_a, passes, report, said, strays
+from ..faults import Stray, contained, is_a, passes, passes_own, report, said, strays
 from ..principal import NOBODY
 from ..readback import landed
 from ..record import Record
@@ -176,7 +176,7 @@ class LiveRuns:
             state = None if record.state is None else values.decode(record.state)
             await substrate.on_killed(record.task, state, await history(self.parts.store, task_id))
         except BaseException as fault:
-            passes(fault)
+            passes_own(fault)
             where = "on_killed (so the killed Task may have something running elsewhere)"
             report(fault, task_id, record.step, where)
 
@@ -306,7 +306,8 @@ class LiveRuns:
                     # Only `kill` can end this Task: it buries the record.
                     self.parts.complaints.add(run.task_id, bad.version, bad)
                     return
-                except StoreError as fault:
+                except (StoreError, asyncio.CancelledError) as fault:
+                    passes_own(fault)
                     reason = said(fault)
                     _log.warning("task %r cannot be ended yet: %s", run.task_id, reason)
                 except GeneratorExit:

@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
+from functools import partial
 
 from agentic_kernel import TaskStatus
 
 from ..errors import StoreError, Unreadable
-from ..faults import log, passes, said
+from ..faults import log, passes_own, said
 from ..store import Listening
 from .family import Family
 from .runner import LiveRuns
@@ -101,9 +102,12 @@ class Watch:
         looks = 0
         while True:
             if await self._did(self.notice):
-                self._begin(self._due(looks))
+                await self._did(partial(self._begin_due, looks))
             looks += 1
             await self._rest()
+
+    async def _begin_due(self, looks: int) -> None:
+        self._begin(self._due(looks))
 
     def _begin(self, steps: Sequence[Callable[[], Awaitable[object]]]) -> None:
         """Take these steps beside the looks, unless earlier steps are still under way.
@@ -141,7 +145,7 @@ class Watch:
             _log.warning("the watch could not read the store and tries again: %s", said(fault))
             return False
         except BaseException as fault:
-            passes(fault)
+            passes_own(fault)
             log(_log, fault, "one step of the watch failed; the watch goes on")
         return True
 
