@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -472,3 +473,23 @@ async def test_a_resolver_that_ignores_its_cancellation_does_not_hold_up_a_close
     finally:
         go_on.set()
     await asyncio.wait(asyncio.all_tasks() - others)
+
+
+@pytest.mark.rule("R9")
+async def test_a_clock_that_fails_at_a_dispatch_costs_no_slot(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    async def act(job: Job) -> Any:
+        return "done"
+
+    def clock() -> datetime:
+        if faults:
+            raise faults.pop()
+        return datetime.now(UTC)
+
+    faults: list[Exception] = []
+    async with engine.Host(acting(act), clock=clock, max_in_flight=1) as host:
+        faults.append(OSError("no clock"))
+        with pytest.raises(OSError, match="no clock"):
+            await host.dispatch(new_task())
+        assert (await host.dispatch(new_task())).changed

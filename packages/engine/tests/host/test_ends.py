@@ -190,7 +190,11 @@ async def test_an_end_that_cannot_be_stored_is_replaced_by_one_that_can(
 @pytest.mark.parametrize("fault", [TypeError("no form"), StoreError("too long")], ids=repr)
 @pytest.mark.parametrize("verb", ["kill", "fail"])
 async def test_an_end_from_outside_leaves_out_what_cannot_be_stored(
-    new_task: NewTask, acting: type[Acting], fault: Exception, verb: str
+    new_task: NewTask,
+    acting: type[Acting],
+    caplog: pytest.LogCaptureFixture,
+    fault: Exception,
+    verb: str,
 ) -> None:
     filled = asyncio.Event()
 
@@ -209,6 +213,61 @@ async def test_an_end_from_outside_leaves_out_what_cannot_be_stored(
         else:
             assert (await host.fail(task.id, Failure("a/b", "c"))).changed
         assert (await host.get(task.id)).status.terminal
+    assert ("its run: too long" in caplog.text) is isinstance(fault, StoreError)
+
+
+@pytest.mark.rule("R11")
+@pytest.mark.parametrize(
+    ("verb", "call"), [("fail", "commit"), ("kill", "commit"), ("kill", "events")]
+)
+@pytest.mark.parametrize("times", [1, 2])
+async def test_an_end_from_outside_keeps_the_texts_if_the_store_is_busy_for_a_moment(
+    new_task: NewTask,
+    acting: type[Acting],
+    caplog: pytest.LogCaptureFixture,
+    call: str,
+    verb: str,
+    times: int,
+) -> None:
+    filled = asyncio.Event()
+
+    async def act(job: Job) -> Any:
+        await job.checkpoint(1, [{"type": "run.delta", "text": "first half, "}])
+        job.note("acme/cost", 7)
+        job.emit({"type": "acme/charged"})
+        job.emit({"type": "run.delta", "text": "second half"})
+        filled.set()
+        await asyncio.Event().wait()
+
+    class Busy(MemoryStore):
+        async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
+            busy("commit")
+            await super().commit(before, after, events)
+
+        async def events(self, *given: Any) -> Any:
+            busy("events")
+            return await super().events(*given)
+
+    def busy(met: str) -> None:
+        nonlocal times
+        if filled.is_set() and met == call and times:
+            times -= 1
+            raise StoreError("busy; try again")
+
+    async with engine.Host(acting(act), Busy(), grace=0, interval=60) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await filled.wait()
+        if verb == "kill":
+            await host.kill(task.id)
+        else:
+            await host.fail(task.id, Failure("a/b", "c"))
+        notes = dict((await host.get(task.id)).metadata)
+        types = [event.type async for event in host.stream(task.id)]
+    kept = {"acme/cost": 7, "test/partial_output": "first half, second half"}
+    assert notes == (kept if verb == "kill" else {})
+    assert types[-3:-1] == ["acme/charged", "run.delta"]
+    assert not caplog.records
 
 
 @pytest.mark.rule("R21")

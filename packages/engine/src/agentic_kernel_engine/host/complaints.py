@@ -25,14 +25,20 @@ class Complaints:
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], None] = {}
 
-    def add(self, task_id: str, version: int, fault: BaseException) -> None:
-        """Log a fault, unless one of the same Task and version was logged before."""
+    def add(
+        self, task_id: str, version: int, fault: BaseException, did: str = "is left alone"
+    ) -> None:
+        """Log a fault, unless one of the same Task and version was logged before.
+
+        Args:
+            did: The consequence for the Task.
+        """
         key = task_id, version
         if key in self._known:
             return
         remember(self._known, key, None)
         if is_a(fault, StoreError):
-            _log.warning("task %r is left alone: %s", task_id, said(fault))
+            _log.warning("task %r %s: %s", task_id, did, said(fault))
         else:
             report(fault, task_id, version, "its handling", "version")
 

@@ -5,10 +5,11 @@ The module `family` adds the consequences for the Task's parent and children.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from agentic_kernel import (
     CannotStart,
@@ -48,7 +49,10 @@ from .history import history
 from .partial_output import partial_output
 from .runner import Arrival, LiveRuns
 
+T = TypeVar("T")
 _DISPATCH = Dispatch()
+_AGAIN: Final = (0.02, 0.1)
+"""Seconds before each further attempt of `_patiently`."""
 
 
 class Verbs:
@@ -126,9 +130,9 @@ class Verbs:
         parts = self._parts
 
         async def begin() -> Receipt:
-            now = parts.clock()
-            arrival.principal, terms, realm = bound
             with arrival:
+                now = parts.clock()
+                arrival.principal, terms, realm = bound
                 record = Record(
                     apply(task, _DISPATCH, now), owner=owner_name(parts.name, 1), attempts=1,
                     parent=parent, terms=terms, realm=realm,
@@ -276,7 +280,7 @@ class Verbs:
         """
         killed = isinstance(mutation, Kill)
         try:
-            done, live = await self._end(task_id, mutation, whole=True)
+            done, live = await _patiently(lambda: self._end(task_id, mutation, whole=True))
         except (UnknownOutcome, TaskNotFound, IllegalTransition):
             raise
         except Unreadable as bad:
@@ -286,7 +290,8 @@ class Verbs:
         except Exception as fault:
             # The store may refuse the texts of the run. If it refuses the rest too, this raises.
             done, live = await self._end(task_id, mutation, whole=False)
-            self._parts.complaints.add(task_id, _version(done), fault)
+            did = "is ended without the text, the notes and the events of its run"
+            self._parts.complaints.add(task_id, _version(done), fault, did)
         if isinstance(done, Record):
             return None, _receipt(done)
         run = self._live.current.get(task_id)
@@ -355,7 +360,7 @@ class Verbs:
         """The text in progress; a history that cannot be read does not prevent the kill."""
         stored: Sequence[Event] = ()
         with suppress(StoreError):
-            stored = await history(self._store, record.task.id)
+            stored = await _patiently(lambda: history(self._store, record.task.id))
         return partial_output(record.task, [*stored, *emitted])
 
     async def post(self, task_id: str, decision: Mapping[str, Any]) -> int:
@@ -430,6 +435,18 @@ def _beside_the_point(decision: Mapping[str, Any], task: Task) -> bool:
     return waiting.get("kind") != "approval" and bool(
         decision.get("digest") and decision["digest"] != waiting.get("digest")
     )
+
+
+async def _patiently(work: Callable[[], Awaitable[T]]) -> T:
+    """Call again what a store that is only busy refuses, so that a kill drops no text (R11)."""
+    for wait in _AGAIN:
+        try:
+            return await work()
+        except (UnknownOutcome, Unreadable):
+            raise
+        except StoreError:
+            await asyncio.sleep(wait)
+    return await work()
 
 
 def _version(done: Change | Record) -> int:
