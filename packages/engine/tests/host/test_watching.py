@@ -414,3 +414,34 @@ async def test_an_end_is_known_at_once_while_its_run_unwinds(
         async with asyncio.timeout(5):
             assert (await host.wait(task.id)).status.terminal
         left.set()
+
+
+@pytest.mark.parametrize("verb", ["run_stream", "stream", "watch"])
+@pytest.mark.parametrize("children", [False, True])
+@pytest.mark.parametrize("count", [1, 3, 5])
+async def test_a_reader_that_is_closed_leaves_nothing_behind(
+    new_task: NewTask, acting: type[Acting], verb: str, *, children: bool, count: int
+) -> None:
+    """Neither an asyncio task, nor a follower, nor a generator that goes only later."""
+
+    async def act(job: Job) -> None:
+        for number in range(3):
+            await job.checkpoint(number, [Event("test.durable", {"n": number})])
+        while True:
+            job.emit(Event("test.live", {}))
+            await asyncio.sleep(0)
+
+    more: dict[str, Any] = {} if verb == "stream" else {"children": children}
+    async with Host(acting(act), Slow(1), **BRISK) as host:
+        task = new_task()
+        if verb != "run_stream":
+            await host.dispatch(task)
+        before = asyncio.all_tasks()
+        reader: Any = getattr(host, verb)(task if verb == "run_stream" else task.id, **more)
+        for _ in range(min(count, 4) if verb == "stream" else count):
+            await anext(reader)
+        await reader.aclose()
+        names = {str(each.get_coro()) for each in asyncio.all_tasks() - before}
+        assert not [name for name in names if "_into" in name or "async_generator" in name]
+        assert (host._news._followers, host._news._waiting) == ({}, {})
+        await host.kill(task.id)

@@ -8,7 +8,8 @@ at the moment at which it is emitted; its stored copy is then left out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Final
 
 from ..cursor import Cursor
@@ -40,11 +41,12 @@ class EventReader:
 
     async def watch(
         self, task_id: str, after: Cursor | None, *, children: bool
-    ) -> AsyncIterator[TaskEvent]:
+    ) -> AsyncGenerator[TaskEvent]:
         """See `Host.watch`."""
         if not children:
-            async for event in self._one(self._news.follow(task_id), after):
-                yield event
+            async with aclosing(self._one(self._news.follow(task_id), after)) as events:
+                async for event in events:
+                    yield event
             return
         queue: Items = asyncio.Queue(_AHEAD)
         readers: dict[str, asyncio.Task[None]] = {}
@@ -79,11 +81,12 @@ class EventReader:
         version = 0
         try:
             await self._find_children(task_id, readers, queue)
-            async for event in self._one(self._news.follow(task_id), after):
-                await queue.put(event)
-                if event.id is not None and event.id[0] != version:
-                    version = event.id[0]
-                    await self._find_children(task_id, readers, queue)
+            async with aclosing(self._one(self._news.follow(task_id), after)) as events:
+                async for event in events:
+                    await queue.put(event)
+                    if event.id is not None and event.id[0] != version:
+                        version = event.id[0]
+                        await self._find_children(task_id, readers, queue)
             await self._find_children(task_id, readers, queue)
         except Exception as fault:
             await queue.put(fault)
@@ -105,7 +108,7 @@ class EventReader:
                 return
             after = page[-1].task.id
 
-    async def _one(self, follower: Follower, after: Cursor | None) -> AsyncIterator[TaskEvent]:
+    async def _one(self, follower: Follower, after: Cursor | None) -> AsyncGenerator[TaskEvent]:
         """The events of one Task, until it is terminal.
 
         Raises:
@@ -131,20 +134,22 @@ class EventReader:
                             continue
                         version, count = item
                         told.update((version, index) for index in range(count))
-                        async for event in self._stored(task_id, after, version):
-                            after = event.id
-                            if event.id not in told:
-                                yield event
+                        async with aclosing(self._stored(task_id, after, version)) as events:
+                            async for event in events:
+                                after = event.id
+                                if event.id not in told:
+                                    yield event
                         told.clear()
                         follower.known = max(follower.known, version)
                     record = await self._store.load(task_id)
                     latest = self._latest(follower, record.version)
                     if not follower.items:
-                        async for event in self._stored(task_id, after, latest):
-                            if follower.items:
-                                break
-                            after = event.id
-                            yield event
+                        async with aclosing(self._stored(task_id, after, latest)) as events:
+                            async for event in events:
+                                if follower.items:
+                                    break
+                                after = event.id
+                                yield event
                     if follower.items:
                         continue
                     if record.task.status.terminal and latest == record.version:
@@ -170,7 +175,7 @@ class EventReader:
 
     async def _stored(
         self, task_id: str, after: Cursor | None, version: int
-    ) -> AsyncIterator[TaskEvent]:
+    ) -> AsyncGenerator[TaskEvent]:
         """The stored events after a cursor, up to a version."""
         while True:
             page = await self._store.events(task_id, after, PAGE)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Mapping
+from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
@@ -532,11 +533,12 @@ class Host(Decisions, Queries):
         arrival = self._live.arrival(task.id, in_slot=True)
         arrival.should_cancel = should_cancel
         await self._verbs.dispatch(task, None, arrival, bound)
-        async for event in self._reader.watch(task.id, None, children=children):
-            yield event
-            paused = should_cancel is not None and event.type == TASK_PAUSED
-            if paused and event.data.get("reason") == StopReason.CANCELLED:
-                return
+        async with aclosing(self._reader.watch(task.id, None, children=children)) as events:
+            async for event in events:
+                yield event
+                paused = should_cancel is not None and event.type == TASK_PAUSED
+                if paused and event.data.get("reason") == StopReason.CANCELLED:
+                    return
 
     def watch(
         self, task_id: str, after: Cursor | None = None, *, children: bool = False
@@ -576,10 +578,11 @@ class Host(Decisions, Queries):
         key, place = checked_id(task_id), edges.cursor(after, "after")
         return self._once_joined(self._news.stream(key, place))
 
-    async def _once_joined(self, events: AsyncIterator[E]) -> AsyncIterator[E]:
+    async def _once_joined(self, events: AsyncGenerator[E]) -> AsyncIterator[E]:
         await self._join()
-        async for event in events:
-            yield event
+        async with aclosing(events):
+            async for event in events:
+                yield event
 
     async def post(self, task_id: str, decision: Mapping[str, Any]) -> int:
         """Leave a decision in the Task's inbox for its owner to act on; return its id (R12).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Collection, Container, Sequence
+from collections.abc import AsyncGenerator, Collection, Container, Sequence
 from typing import Final
 
 from agentic_kernel import Task, TaskStatus
@@ -146,7 +146,7 @@ class News:
                 return task
             await self.wait(task_id, (TaskStatus.RUNNING,))
 
-    async def stream(self, task_id: str, after: Cursor | None) -> AsyncIterator[Event]:
+    async def stream(self, task_id: str, after: Cursor | None) -> AsyncGenerator[Event]:
         """Durable events after a cursor, each once and in order, until the Task is terminal.
 
         Raises:
