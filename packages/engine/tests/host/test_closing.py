@@ -428,25 +428,6 @@ async def test_every_close_waits_until_the_host_has_left_its_store() -> None:
     assert not await store.alive(f"{host.name}:1")
 
 
-async def test_a_close_that_could_not_leave_the_store_can_be_tried_again() -> None:
-    class Failing(engine.MemoryStore):
-        faults = 1
-
-        async def leave(self, host: str) -> None:
-            if self.faults:
-                self.faults -= 1
-                raise engine.StoreError("no answer")
-            await super().leave(host)
-
-    store = Failing()
-    host = Host(store=store)
-    await host.recover()
-    with pytest.raises(engine.StoreError):
-        await host.close()
-    await host.close()
-    assert not await store.alive(f"{host.name}:1")
-
-
 async def test_a_resolver_that_ignores_its_cancellation_does_not_hold_up_a_close(
     new_task: NewTask, acting: type[Acting]
 ) -> None:

@@ -649,9 +649,10 @@ class Host(Decisions, Queries):
 
     async def close(self) -> None:
         """`drain` within the grace, then leave the store. A further call waits for the first."""
-        if self._closing is None or _failed(self._closing):
+        if self._closing is None or (self._closing.done() and not self._news.closed):
             self._closing = self._parts.shielded.start(self._close())
-        await asyncio.shield(self._closing)
+        if not self._closing.done():
+            await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
         await self._live.drain(pause=False, timeout=self._grace)
