@@ -6,7 +6,7 @@ limits, decisions of people and events work in the same way for both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -443,19 +443,15 @@ class Ledger(Generic[S]):
         Args:
             progress: False if the commit only announces the next action.
         """
-        state, events, consumed = self.settle()
-        cursor = await self.job.commit(state, events, consumed=consumed, progress=progress)
+        cursor = await self._write(self.job.commit, progress=progress)
         if self.landed is not None:
             self.landed(cursor)
 
     async def checkpoint(self, *, progress: bool = True) -> None:
         """`commit` at a safe point; a pause that takes effect here leaves its reason."""
-        state, events, consumed = self.settle()
         progress = progress and not self.outcome_unknown
         self.outcome_unknown = False
-        cursor = await self.job.checkpoint(
-            state, events, consumed=consumed, if_paused=IF_PAUSED, progress=progress
-        )
+        cursor = await self._write(self.job.checkpoint, if_paused=IF_PAUSED, progress=progress)
         if self.landed is not None:
             self.landed(cursor)
 
@@ -473,8 +469,7 @@ class Ledger(Generic[S]):
             RunEnded: Always.
         """
         self.job.note(STOP_REASON, note.value)
-        state, events, consumed = self.settle()
-        await self.job.pause(state, events, reason, consumed=consumed, due=due)
+        await self._write(self.job.pause, reason=reason, due=due)
 
     async def wait_for(self, waiting: Mapping[str, Any], due: Any = None) -> None:
         """Pause, and record on the Task and in its history what the Task waits for.
@@ -484,18 +479,36 @@ class Ledger(Generic[S]):
         """
         self.record(vocabulary.RUN_WAITS, **waiting)
         self.job.note(WAITING_FOR, waiting)
-        await self.pause(StopReason.INTERRUPT.value, due)
+        try:
+            await self.pause(StopReason.INTERRUPT.value, due)
+        except Exception:
+            self.job.note(WAITING_FOR, None)
+            raise
+
+    async def _write(self, write: Callable[..., Awaitable[Cursor]], **how: Any) -> Cursor:
+        """Write the next commit; if the write fails, its events and decisions are in the next one.
+
+        An event that may not be stored does not come back, so that the run can still end.
+        """
+        state, events, consumed = self.settle()
+        try:
+            return await write(state, events, consumed=consumed, **how)
+        except InvalidValue:
+            raise
+        except Exception:
+            self.events = [*events, *self.events]
+            self.consumed = (*consumed, *self.consumed)
+            raise
 
     def settle(self) -> tuple[values.Encoded, Sequence[Checked], Sequence[int]]:
         """Take the state, the events and the consumed decisions for the next commit.
 
-        Of a state only the host's own variables are checked: the other parts were before.
+        Only the host's variables are checked here. The other parts were checked when they were
+        made.
 
         Raises:
-            InvalidValue: A variable, or a text in the state, may not be stored.
+            InvalidValue: A variable, or a text in the state, may not be stored; nothing is taken.
         """
-        events, self.events = self.events, ()
-        consumed, self.consumed = self.consumed, ()
         now = self._clock()
         self.state.spent.seconds += now - self._began
         self._began = now
@@ -503,7 +516,10 @@ class Ledger(Generic[S]):
         self._kept = None
         if variables := getattr(self.state, "variables", None):
             values.check(variables, "variables")
-        return values.Encoded(values.encode_checked(self.state, "state")), events, consumed
+        state = values.Encoded(values.encode_checked(self.state, "state"))
+        events, self.events = self.events, ()
+        consumed, self.consumed = self.consumed, ()
+        return state, events, consumed
 
     def progress(self, tool: str, index: int, report: Any) -> None:
         """Emit a tool's report, unless the reports since the last commit exceed `PROGRESS`."""
@@ -526,7 +542,7 @@ class Ledger(Generic[S]):
             vocabulary.RUN_STOPPED, reason=end.reason, message=end.message, steps=self.state.step,
             usage=self.state.spent.usage,
         )  # fmt: skip
-        self.job.report(self.events, heeded=self.consumed)
+        self.job.report(self.events, heeded=self.heeded)
         self.job.note(STOP_REASON, end.reason.value)
         if self.task.metadata.get(WAITING_FOR) is not None:
             self.job.note(WAITING_FOR, None)

@@ -178,7 +178,7 @@ class Remembering:
 
     async def _prepared(self, run: LoopRun, end: End) -> bool:
         """Commit the end; True if that succeeded. If not, the run ends without memory."""
-        state, events = run.state, run.events
+        state = run.state
         state.ended = Ended(
             end.reason, end.message, end.output, end.code,
             None if end.metadata is None else dict(end.metadata),
@@ -189,7 +189,7 @@ class Remembering:
             values.check(state.ended.metadata, "metadata")
             await run.commit()
         except Exception as fault:
-            run.events, state.ended = events, None
+            state.ended = None
             _failed(run, "keep", fault)
             run.record(vocabulary.MEMORY_LOST, items=[item.id for item in state.remembering])
             return False
