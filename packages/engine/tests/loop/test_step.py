@@ -207,7 +207,14 @@ async def test_a_question_pauses_until_it_is_answered(runner: Runner) -> None:
     assert done.metadata["engine/waiting_for"] is None
 
 
-@pytest.mark.parametrize("at", ["soon", "2026-11-22T03:21:29", ""])
+MOMENTS = [
+    "", "0001-01-01T00:00:00+12:00", "2026-11-22", "2026-11-22T03:21:29",
+    "2026-11-22T03:21:29+25:00", "9999-12-31T23:59:59+00:00", "9999-12-31T23:59:59-12:00", "never",
+    "soon",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("at", MOMENTS)
 async def test_a_moment_that_is_none_is_told_to_the_planner(runner: Runner, at: str) -> None:
     task = await runner.run(Schedule(at), FinalAnswer("done"))
     assert task.result == "done"

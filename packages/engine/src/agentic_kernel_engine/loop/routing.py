@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from .. import moments
 from ..plans import vocabulary
 from ..plans.action import (
     Action,
@@ -210,13 +211,12 @@ def _question(run: LoopRun, index: int, action: AskUser) -> dict[str, Any]:
 
 def _sleep(run: LoopRun, action: Schedule) -> Observation:
     try:
-        due = datetime.fromisoformat(action.at)
+        due = moments.aware("at", datetime.fromisoformat(action.at))
     except ValueError:
-        due = None
-    if due is None or due.utcoffset() is None:
         return Observation(
             error=SCHEMA_VALIDATION_FAILED,
-            message=f"{action.at[:80]!r} is not a moment: use ISO 8601 with an offset from UTC",
+            message=f"{action.at[:80]!r} is not a moment: use ISO 8601 with an offset from UTC, "
+            f"from {moments.EARLIEST.date()} to {moments.LATEST.date()}",
         )
     waiting = {"kind": "schedule", "at": action.at, "reason": action.reason}
     run.after = partial(suspend, run, waiting, due)
