@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from agentic_kernel_engine.loop import Loop
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.observation import Observation
 from agentic_kernel_engine.seams import ScriptedPlanner, Validator
+from agentic_kernel_engine.tools.raised import ToolError
 from agentic_kernel_engine.tools.schema import Fit
 from agentic_kernel_engine.tools.tool import MOST_VALIDATORS, Tool
 
@@ -135,3 +137,80 @@ async def test_a_validator_with_a_bug_is_an_observation_and_not_the_end(runner: 
 
     for found in await observed(runner, raw(), validator=broken):
         assert found.error == "handler_error"
+
+
+class Buggy:
+    """Makes checks of which those of one schema raise."""
+
+    def __init__(self, schema: Mapping[str, Any], fault: BaseException) -> None:
+        self._schema = schema
+        self._fault = fault
+
+    def __call__(self, schema: Mapping[str, Any]) -> Fit:
+        return self._raise if schema == self._schema else lambda _: None
+
+    def _raise(self, value: Any) -> str | None:
+        raise self._fault
+
+
+FAULTS = [
+    RuntimeError("a bug"), InvalidValue("bug", "is one"), ToolError("told"), SystemExit(3),
+    asyncio.CancelledError(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("checked", ["arguments", "result"])
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: type(fault).__name__)
+async def test_a_check_that_raises_fails_the_call_and_loses_no_effect(
+    runner: Runner, checked: str, fault: BaseException
+) -> None:
+    async def write(given: Mapping[str, Any]) -> Any:
+        ran.append(given["a"])
+        return {"written": True}
+
+    ran: list[int] = []
+    result = {"type": "object", "title": "result"}
+    validator = Buggy(SCHEMA if checked == "arguments" else result, fault)
+    tool = Tool(
+        "take", write, input_schema=SCHEMA, output_schema=result, effect="write",
+        validator=validator,
+    )  # fmt: skip
+    (found, _) = await observed(runner, tool)
+    assert found.error in ("handler_error", "output_schema_failed", "schema_validation_failed")
+    assert ran == ([] if checked == "arguments" else [1, 1])
+
+
+class Odd(Mapping[str, Any]):
+    """A result that raises as soon as it is looked at."""
+
+    def __getitem__(self, key: str) -> Any:
+        raise RuntimeError("odd")
+
+    def __iter__(self) -> Iterator[str]:
+        raise RuntimeError("odd")
+
+    def __len__(self) -> int:
+        return 1
+
+
+async def test_a_result_that_raises_when_it_is_copied_fails_the_call(runner: Runner) -> None:
+    async def give(given: Mapping[str, Any]) -> Any:
+        return Odd()
+
+    (found, _) = await observed(runner, Tool("take", give, input_schema=SCHEMA, effect="write"))
+    assert found.error in ("handler_error", "output_schema_failed")
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: type(fault).__name__)
+async def test_a_check_of_the_final_answer_that_raises_loses_no_effect(
+    runner: Runner, world: World, fault: BaseException
+) -> None:
+    validator = Buggy(SCHEMA, fault)
+    script = [ToolCall("write", {"text": "a"}), FinalAnswer({"a": 1})]
+    tools = [each for each in world.tools() if each.name == "write"]
+    task = await runner.run(script, tools=tools, output_schema=SCHEMA, validator=validator)
+    assert task.failure is not None
+    assert task.failure.code == "engine/unhandled_error"
+    assert world.done == ["write a"]
+    (step,) = [e for e in await runner.events(task) if e.type == "step.observed"]
+    assert step.data["observations"][0]["output"] == "written"

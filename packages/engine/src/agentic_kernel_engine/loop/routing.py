@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from .. import moments
+from ..faults import is_a
 from ..plans import vocabulary
 from ..plans.action import (
     Action,
@@ -22,7 +23,7 @@ from ..plans.action import (
     digest,
 )
 from ..plans.decision import ALLOW, ROUTES, Decision, Route, deny
-from ..plans.ending import End
+from ..plans.ending import End, unhandled
 from ..plans.observation import NO_GOAL, POLICY_DENIED, SCHEMA_VALIDATION_FAILED, Observation
 from ..plans.reasons import StopReason
 from ..seams.planner import Context
@@ -195,7 +196,14 @@ def _refused(action: Action, judgement: Judgement) -> Observation:
 
 def _finish(run: LoopRun, action: FinalAnswer) -> Observation:
     fits = run.answer.fits
-    fault = None if fits is None else fits(action.output)
+    try:
+        fault = None if fits is None else fits(action.output)
+    except BaseException as bug:  # Other actions are done: record the step, then end the run.
+        if is_a(bug, KeyboardInterrupt):
+            raise
+        run.ending = unhandled(bug)
+        run.ending.fault, run.ending.where = bug, "the check of the final answer"
+        return NOT_BEGUN
     if fault is not None:
         return Observation(
             error=SCHEMA_VALIDATION_FAILED, message=f"the final answer: {action.refused or fault}"

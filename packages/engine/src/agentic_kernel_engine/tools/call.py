@@ -114,10 +114,8 @@ async def perform(invocation: Invocation, timed: Timed | None = None) -> Observa
         running = tool.start(text, context)
     except msgspec.ValidationError as error:
         return _failed(invocation, SCHEMA_VALIDATION_FAILED, f"arguments: {error}")
-    except ToolError as error:
-        return _told(invocation, error)
-    except Exception as error:
-        return _faulty(invocation, error)
+    except BaseException as error:  # Nothing was awaited, so no cancellation is the run's.
+        return _raised(invocation, error)
     bound: asyncio.Timeout | None = None
     try:
         if tool.timeout is not None:
@@ -160,8 +158,11 @@ async def perform(invocation: Invocation, timed: Timed | None = None) -> Observa
                 invocation, TIMEOUT,
                 f"did not return within {tool.timeout:g} seconds; effects it had by then remain",
             )  # fmt: skip
-        return (_told if is_a(error, ToolError) else _faulty)(invocation, error)
-    return _observed(invocation, result, fits_output)
+        return _raised(invocation, error)
+    try:
+        return _observed(invocation, result, fits_output)
+    except BaseException as error:  # A check of the result, or the result itself, has a bug.
+        return _raised(invocation, error, "the tool ran, but its result cannot be checked: ")
 
 
 async def _within(bound: asyncio.Timeout, running: Coroutine[Any, Any, Any]) -> Any:
@@ -260,11 +261,20 @@ def _told(invocation: Invocation, error: BaseException) -> Observation:
     return _own_failure(invocation, given)
 
 
-def _faulty(invocation: Invocation, error: BaseException) -> Observation:
+def _raised(invocation: Invocation, error: BaseException, before: str = "") -> Observation:
+    """The observation of a call in which this was raised; ``before`` begins a bug's message."""
+    if is_a(error, KeyboardInterrupt):
+        raise error
+    if is_a(error, ToolError):
+        return _told(invocation, error)
+    return _faulty(invocation, error, before)
+
+
+def _faulty(invocation: Invocation, error: BaseException, before: str = "") -> Observation:
     """The observation of a tool with a bug, which is logged."""
     context, kind, text = invocation.context, kind_of(error), text_of(error)
     report(error, context.task_id, context.step, f"the tool {invocation.tool.name!r}")
-    observation = _failed(invocation, HANDLER_ERROR, f"{kind}: {text}" if text else kind)
+    observation = _failed(invocation, HANDLER_ERROR, before + (f"{kind}: {text}" if text else kind))
     return replace(observation, metadata={"type": kind, **place_of(error)})
 
 

@@ -36,7 +36,8 @@ class Validator(Protocol):
     """Makes checks from schemas; `compile_schema` is the one that comes with the engine.
 
     A check gets only values that `values.check` has accepted. It is used in several threads and
-    Tasks, and should not raise.
+    Tasks, and should not raise. If it raises, the call of the tool fails; the check of a final
+    answer ends the run.
     """
 
     def __call__(self, schema: Mapping[str, Any]) -> Fit:
