@@ -220,6 +220,33 @@ def shortened(text: str, limit: int) -> str:
     return f"{text[:limit]}… (the first {limit:,} of {len(text):,} characters)"
 
 
+def unwinds(fault: BaseException) -> bool:
+    """True if the fault is a cancellation of the asyncio task that runs now, or its run's end.
+
+    A bare ``CancelledError`` that comes although the task is not being cancelled is a fault of its
+    source, such as the result of an inner task that was cancelled.
+    """
+    if not is_a(fault, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return type(fault) is not asyncio.CancelledError or task is None or task.cancelling() > 0
+
+
+def not_unwinding(fault: BaseException, who: str) -> Exception:
+    """The fault as an `Exception`: a stray ``CancelledError`` becomes one that names its source.
+
+    Raises:
+        asyncio.CancelledError: It is not stray; see `unwinds`.
+    """
+    if is_a(fault, Exception):
+        return fault
+    if unwinds(fault):
+        raise fault
+    made = RuntimeError(f"{who} raised {kind_of(fault)}, and the run was not cancelled")
+    made.__cause__ = fault
+    return made.with_traceback(_trail(fault))
+
+
 def passes(fault: BaseException) -> None:
     """Raise a ``KeyboardInterrupt`` or a cancellation again; handlers of other faults call it."""
     if issubclass(type(fault), (KeyboardInterrupt, asyncio.CancelledError)):

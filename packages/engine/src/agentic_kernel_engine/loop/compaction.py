@@ -13,6 +13,7 @@ An entry that is not committed yet is not replaced either. A turn is replaced wh
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -65,7 +66,7 @@ def ask(compactor: Compactor, run: LoopRun, transcript: Transcript) -> Compactio
     try:
         wanted = compactor.compact(transcript, run.remaining)
         why = "" if wanted is None else _fault(wanted, transcript)
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
         report(error, run.task.id, run.state.step, f"the compactor {type(compactor).__name__}")
         wanted, why = None, f"it raised {unhandled(error).message}"
     if len(transcript) != length:

@@ -20,7 +20,7 @@ from agentic_kernel.ids import new_id
 from .. import edges
 from ..errors import StateUnreadable, TaskFailed
 from ..events import Event
-from ..faults import passes, report
+from ..faults import is_a, report, unwinds
 from ..host.job import Job
 from ..plans import vocabulary
 from ..plans.accounts import USED
@@ -248,7 +248,8 @@ class Loop:
         except GeneratorExit:
             raise  # The event loop destroys this coroutine, so it must not wait any more.
         except BaseException as fault:
-            passes(fault)
+            if is_a(fault, KeyboardInterrupt) or unwinds(fault):
+                raise
             report(fault, run.task.id, run.state.step)
             return await self._end(run, unhandled(fault))
 

@@ -19,7 +19,7 @@ from agentic_kernel import InvalidValue
 from .. import edges, values
 from ..errors import TaskFailed
 from ..events import Checked
-from ..faults import is_a, report, text_of
+from ..faults import is_a, not_unwinding, report, text_of
 from ..plans import vocabulary
 from ..plans.action import ACTIONS, TEXTS, FinalAnswer, ToolCall
 from ..plans.ending import End, PlannerError
@@ -180,31 +180,34 @@ class PlannerCalls:
                 if type(answer) is Plan and answer.usage is not NOTHING_USED:
                     run.known = answer.usage  # It counts even if the plan cannot be used.
                 return answer_of(answer, run)
-            except (End, asyncio.CancelledError):
+            except End:
                 raise
-            except Exception as raised:
+            except (Exception, asyncio.CancelledError) as raised:
                 # In a method of its own, because each local name here costs every run that waits
                 # for its model 8 bytes (memory in benchmarks/loop.py).
-                answer = await self._recovered(run, context, raised, own)
+                answer = await self._recovered(
+                    run, context, not_unwinding(raised, "the planner"), own
+                )
                 if isinstance(answer, tuple):
                     return answer
                 own = answer
         raise PlannerError("engine/retries", _TRIED_OFTEN)
 
     async def _recovered(
-        self, run: LoopRun, context: Context, raised: Exception, own: Exception | None
+        self, run: LoopRun, context: Context, fault: BaseException, own: Exception | None
     ) -> Answer | Exception | None:
         """What middleware answers in place of a failed call; if it lets the call be made again, the
         last error of the Loop's own planner.
 
         It is called while the error is handled, and raises it again if nothing recovers it.
         """
+        raised = not_unwinding(fault, "the planner")
         error, used = _use_of(raised, run)
         own = error if context.planner is None else own
         recovery = await self._failed(run, context, error, used)
         if recovery is None or recovery.verb == "fail":
             if own is None or own is raised:
-                raise
+                raise raised
             raise own from raised
         if recovery.verb == "skip":
             return answer_of((), run)

@@ -17,7 +17,7 @@ from agentic_kernel import InvalidValue, Task
 
 from .. import edges, values
 from ..errors import StoreError, TaskFailed
-from ..faults import is_a, report
+from ..faults import is_a, report, unwinds
 from ..plans import vocabulary
 from ..plans.ending import End, unhandled
 from ..plans.observation import Observation
@@ -163,11 +163,11 @@ class Remembering:
 
     async def _keep(self, state: State, governor: MemoryGovernor) -> None:
         """Write the waiting items into memory; an item that fails does not stop the others."""
-        fault: Exception | None = None
+        fault: BaseException | None = None
         for item in state.remembering:
             try:
                 await governor.keep(self._memory, item)
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
                 fault = error
                 if _unwinding():  # The governor turned the cancellation into another error.
                     break
@@ -218,7 +218,7 @@ async def _tried(run: LoopRun, doing: str, call: Coroutine[Any, Any, T]) -> T | 
         async with bound:
             return await call
     except asyncio.CancelledError as error:
-        if _unwinding():
+        if unwinds(error):
             raise
         fault: BaseException = error
     except Exception as error:

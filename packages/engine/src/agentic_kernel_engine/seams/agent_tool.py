@@ -147,7 +147,8 @@ async def unless(
             either: list[asyncio.Future[Any]] = [waiting, job.news()]
             await asyncio.wait(either, timeout=late, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        if not waiting.done():
+        left_first = not waiting.done()
+        if left_first:
             waiting.cancel()
             await asyncio.wait([waiting])
-    return None if waiting.cancelled() else waiting.result()
+    return None if left_first and waiting.cancelled() else waiting.result()

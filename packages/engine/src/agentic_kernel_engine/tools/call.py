@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agentic_kernel import InvalidValue
 
-from ..faults import cause_has_note, is_a, kind_of, place_of, report, text_of
+from ..faults import cause_has_note, is_a, kind_of, place_of, report, text_of, unwinds
 from ..plans.action import ToolCall, digest
 from ..plans.observation import (
     HANDLER_ERROR,
@@ -129,8 +129,7 @@ async def perform(invocation: Invocation, timed: Timed | None = None) -> Observa
             async with bound:
                 result = await running
     except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
+        if unwinds(error):
             raise
         return _faulty(invocation, error)
     except Unfinished:
