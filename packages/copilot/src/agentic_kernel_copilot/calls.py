@@ -114,10 +114,10 @@ class Calls:
             if refusal is not None or call.waits:
                 return refusal
         await self._begin(call, tool)
-        entry, index = self._entry, self._index(call)
+        entry, step, index = self._entry, self._entry.state.step, self._index(call)
         told = ToolContext(
-            entry.task.id, entry.state.step, index, self._key(call, tool), entry.job.principal,
-            partial(entry.progress, call.action.tool, index), validator=self._validator,
+            entry.task.id, step, index, self._key(call, tool), entry.job.principal,
+            partial(entry.progress, step, call.action.tool, index), validator=self._validator,
             task=entry.task, approved_by=call.by if call.granted else None,
         )  # fmt: skip
         timed = None if entry.limits.max_seconds is None else entry

@@ -52,6 +52,64 @@ def hanging() -> Iterator[Hanging]:
     made.go_on.set()
 
 
+class Talking(Hanging):
+    """Hanging functions that report before and after."""
+
+    def talk(self, arguments: dict[str, Any], told: ToolContext) -> None:
+        told.progress("before")
+        self.hang(arguments)
+        told.progress("after")
+        self.said.release()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said = threading.Semaphore(0)
+
+    async def go_on_and_wait(self) -> None:
+        self.go_on.set()
+        await asyncio.to_thread(self.said.acquire, timeout=60)
+        await asyncio.sleep(0)  # The event loop hears of the report.
+
+
+@pytest.mark.parametrize("ended", ["in a later step", "in the same step", "after the run"])
+async def test_an_abandoned_tool_is_not_heard_any_more(
+    runner: Runner, ended: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def go_on(arguments: dict[str, Any]) -> None:
+        await talking.go_on_and_wait()
+
+    talking = Talking()
+    talk = Tool("talk", talking.talk, input_schema=ANYTHING, timeout=0.25, concurrent=False)
+    after = Tool("after", go_on, input_schema=ANYTHING, concurrent=False)
+    calls: list[Any] = [ToolCall("talk"), ToolCall("after")]
+    script = {"in a later step": calls, "in the same step": [calls]}.get(ended, calls[:1])
+    task = await runner.run(*script, FinalAnswer("done"), tools=[talk, after])
+    if ended == "after the run":
+        await talking.go_on_and_wait()
+    assert task.result == "done"
+    events = await runner.events(task)
+    reports = [event.data["report"] for event in events if event.type == "tool.progress"]
+    assert reports == ["before"]
+    assert [record for record in caplog.records if record.name == "asyncio"] == []
+
+
+async def test_a_call_that_goes_on_reports_nothing_in_a_later_step(runner: Runner) -> None:
+    told: list[ToolContext] = []
+
+    async def first(arguments: dict[str, Any], context: ToolContext) -> None:
+        context.progress("now")
+        told.append(context)
+
+    async def second(arguments: dict[str, Any], context: ToolContext) -> None:
+        told[0].progress("late")
+
+    tools = [Tool(f.__name__, f, input_schema=ANYTHING) for f in (first, second)]
+    script = (ToolCall("first"), ToolCall("second"), FinalAnswer("done"))
+    task = await runner.run(*script, tools=tools)
+    events = await runner.events(task)
+    assert [e.data["report"] for e in events if e.type == "tool.progress"] == ["now"]
+
+
 def on(threads: ToolThreads) -> ToolContext:
     told = context()
     told.threads = threads

@@ -284,7 +284,7 @@ def _invocation(
     step = run.state.step
     key = key_of(tool, run.task.id, step, index, call)
     judgement = at_hand.verdicts[index]
-    progress = partial(run.progress, call.tool, index)
+    progress = partial(run.progress, step, call.tool, index)
     told = ToolContext(
         run.task.id,
         step,

@@ -521,8 +521,13 @@ class Ledger(Generic[S]):
         consumed, self.consumed = self.consumed, ()
         return state, events, consumed
 
-    def progress(self, tool: str, index: int, report: Any) -> None:
-        """Emit a tool's report, unless the reports since the last commit exceed `PROGRESS`."""
+    def progress(self, step: int, tool: str, index: int, report: Any) -> None:
+        """Emit a tool's report, unless the reports since the last commit exceed `PROGRESS`.
+
+        A report from a call of an earlier step is dropped: its observation is on record already.
+        """
+        if step != self.state.step:
+            return
         before = self.progress_room
         self.progress_room -= len(values.encode(report, "progress")) + len(tool) + 100
         if self.progress_room < 0:

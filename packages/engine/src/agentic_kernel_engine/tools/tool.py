@@ -10,6 +10,7 @@ import hashlib
 import inspect
 import re
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Literal, TypedDict, Unpack, get_args, overload
 
@@ -67,6 +68,8 @@ class ToolContext(msgspec.Struct, eq=False):
     answers: Mapping[str, str] | None = None
     """The answers to this call's questions, by the question's digest; None where no person can be
     asked."""
+    over: bool = False
+    """True once a call in a thread is over; the reports of an abandoned thread are dropped."""
 
     def ask(self, question: str) -> str:
         """The answer of a person to a question of this call.
@@ -96,9 +99,14 @@ class ToolContext(msgspec.Struct, eq=False):
         raise Unfinished({"kind": "question", "question": question, "digest": digest})
 
     def for_thread(self) -> ToolContext:
-        """A copy for a tool in a thread: its reports are handed to the event loop."""
+        """A copy for a tool in a thread: its reports are handed to the event loop, until `over`."""
         post = asyncio.get_running_loop().call_soon_threadsafe
-        report = self.progress
+        heard = self.progress
+
+        def report(value: Any) -> None:
+            if not self.over:
+                with suppress(asyncio.CancelledError):  # The run has ended, and unwinds.
+                    heard(value)
 
         def progress(value: Any) -> None:
             post(report, decode(encode(value, "progress")))  # A copy: the tool may change `value`.
@@ -234,7 +242,7 @@ class Tool:
         """
         start = self._start
         if self.threaded:
-            start = partial(self._aside, context.threads)
+            start = partial(self._aside, context)
             if self._context:
                 context = context.for_thread()
         told = {self._context: context} if self._context else {}
@@ -242,9 +250,12 @@ class Tool:
             return start(**self._signature.arguments(arguments), **told)
         return start(decode(arguments), **told)
 
-    async def _aside(self, threads: ToolThreads, /, *args: Any, **named: Any) -> Any:
-        result = await threads.run(self.name, partial(self.handler, *args, **named))
-        return await result if inspect.isawaitable(result) else result
+    async def _aside(self, told: ToolContext, /, *args: Any, **named: Any) -> Any:
+        try:
+            result = await told.threads.run(self.name, partial(self.handler, *args, **named))
+            return await result if inspect.isawaitable(result) else result
+        finally:
+            told.over = True
 
     async def _here(self, /, *args: Any, **named: Any) -> Any:
         result = self.handler(*args, **named)
