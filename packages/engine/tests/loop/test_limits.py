@@ -90,6 +90,12 @@ async def test_the_same_action_on_the_same_observation_is_a_loop(runner: Runner)
     assert (await spent(runner, task)).spent.iterations == 3
 
 
+async def test_an_empty_answer_begins_a_new_row_of_repeats(runner: Runner) -> None:
+    script = [call(), (), call(), (), call(), (), call(), FinalAnswer("done")]
+    task = await runner.run(*script, limits=Limits(max_repeats=2, max_non_progress=99))
+    assert task.result == "done"
+
+
 async def test_a_loop_is_one_whatever_the_provider_calls_its_calls(runner: Runner) -> None:
     same = [ToolCall("add", {"a": 1, "b": 1}, f"call-{n}") for n in range(30)]
     task = await runner.run(*same, limits=Limits(max_repeats=3, max_non_progress=99))

@@ -31,6 +31,12 @@ def test_a_limit_that_has_to_be_there_cannot_be_none(name: str) -> None:
         Limits(**{name: None})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("value", [0, 1])
+def test_one_step_repeats_nothing(value: int) -> None:
+    with pytest.raises(InvalidValue, match=f"max_repeats: is {value}; use a whole number from 2"):
+        Limits(max_repeats=value)
+
+
 def test_no_answer_may_be_held_to_no_action_at_all() -> None:
     with pytest.raises(InvalidValue, match="max_calls_per_answer: is 0; use a whole number from 1"):
         Limits(max_calls_per_answer=0)

@@ -415,6 +415,7 @@ def _observe(run: LoopRun, plan: Plan, observations: Sequence[Observation]) -> N
     if not plan.actions:
         run.tell(vocabulary.RUN_REFLECTED, run.refused or _EMPTY, round=state.reflections)
         state.non_progress += 1
+        state.last, state.repeats = "", 0
         return
     fingerprint = hex(zlib.crc32(_encode(seen)))
     same = fingerprint == state.last

@@ -23,11 +23,15 @@ BACKSTOP: Final = 1_000
 """The default of ``max_iterations``, so that every run ends."""
 
 
+_LEAST: Final = {"max_calls_per_answer": 1, "max_repeats": 2}
+"""The least value of each limit for which 0 makes no sense."""
+
+
 class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     """The limits of a run. None means no limit; a limit that cannot be None has a default.
 
     Raises:
-        InvalidValue: A limit is negative, over `LARGEST`, or of the wrong type.
+        InvalidValue: A limit is too low, over `LARGEST`, or of the wrong type.
     """
 
     max_iterations: int = BACKSTOP
@@ -43,7 +47,8 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     max_reflections: int = 2
     """Corrective messages to a stalled run; each one allows one step more than the last."""
     max_repeats: int = 5
-    """Steps in a row with the same actions and the same observations."""
+    """Steps in a row with the same actions and the same observations; at least 2, because one step
+    repeats nothing."""
     max_goal_depth: int = 8
     max_depth: int = 4
     """Levels of delegation: a Task, its children, their children, and so on."""
@@ -63,7 +68,7 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
                 continue
             fraction = name in ("max_seconds", "max_cost")
             kinds = (int, float) if fraction else (int,)
-            least = 1 if name == "max_calls_per_answer" else 0
+            least = _LEAST.get(name, 0)
             if type(value) not in kinds or not least <= value <= LARGEST:
                 what = "a number" if fraction else "a whole number"
                 none = ", or leave it out for no limit" if field.default is None else ""
