@@ -8,6 +8,7 @@ import enum
 import gc
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -23,6 +24,7 @@ from agentic_kernel_engine.plans.observation import (
     Observation,
 )
 from agentic_kernel_engine.tools.call import MAX_OUTPUT, Invocation, perform
+from agentic_kernel_engine.tools.deadline import DeadlinePassed
 from agentic_kernel_engine.tools.tool import Tool, tool
 
 from .calling import ANYTHING, call, context, echo, returning
@@ -360,3 +362,28 @@ async def test_a_call_costs_few_python_calls() -> None:
         sys.setprofile(None)
         gc.enable()
     assert len(calls) <= 14, calls
+
+
+class OutOfTime:
+    """The clock of a run whose time is over."""
+
+    seconds_left = 0.0
+
+
+@pytest.mark.parametrize("inline", [False, True])
+@pytest.mark.parametrize("timeout", [None, 60.0])
+async def test_a_call_after_the_deadline_is_not_begun_and_leaves_no_warning(
+    timeout: float | None, inline: bool
+) -> None:
+    def plain(arguments: dict[str, Any]) -> None:
+        raise AssertionError("it was begun")
+
+    handler = plain if inline else echo
+    tool = Tool("late", handler, input_schema=ANYTHING, timeout=timeout, inline=inline)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        with pytest.raises(DeadlinePassed) as late:
+            await perform(Invocation(tool, {}, ToolCall("late"), context()), OutOfTime())
+        gc.collect()
+    assert not late.value.begun
+    assert [str(each.message) for each in seen] == []

@@ -121,8 +121,7 @@ async def perform(invocation: Invocation, timed: Timed | None = None) -> Observa
         if tool.timeout is not None:
             bound = asyncio.timeout(tool.timeout)
         if timed is not None:
-            called = running if bound is None else _within(bound, running)
-            result = await bounded(called, timed, f"the tool {tool.name!r}")
+            result = await bounded(running, timed, f"the tool {tool.name!r}", bound)
         elif bound is None:
             result = await running
         else:
@@ -162,11 +161,6 @@ async def perform(invocation: Invocation, timed: Timed | None = None) -> Observa
         return _observed(invocation, result, fits_output)
     except BaseException as error:  # A check of the result, or the result itself, has a bug.
         return _raised(invocation, error, "the tool ran, but its result cannot be checked: ")
-
-
-async def _within(bound: asyncio.Timeout, running: Coroutine[Any, Any, Any]) -> Any:
-    async with bound:
-        return await running
 
 
 def _observed(invocation: Invocation, result: Any, fits: Fit | None) -> Observation:

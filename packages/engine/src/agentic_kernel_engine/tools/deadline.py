@@ -44,7 +44,9 @@ class DeadlinePassed(Exception):
         super().__init__(begun)
 
 
-async def bounded(work: Awaitable[Any], timed: Timed, what: str) -> Any:
+async def bounded(
+    work: Awaitable[Any], timed: Timed, what: str, own: asyncio.Timeout | None = None
+) -> Any:
     """The result of a call, which is cancelled at the run's deadline.
 
     If the caller is cancelled, the call is cancelled as well, and the caller waits for its end.
@@ -53,12 +55,18 @@ async def bounded(work: Awaitable[Any], timed: Timed, what: str) -> Any:
         work: The call; it begins in an asyncio task of its own.
         timed: The run's clock.
         what: Name of the called part, for the log.
+        own: The call's own timeout; its time begins with the call.
 
     Raises:
         DeadlinePassed: The deadline came first. Its cause is the cancellation or the exception that
             ended the call.
     """
-    task = asyncio.create_task(_in_time(work, timed))
+    left = timed.seconds_left
+    if left is not None and left <= 0:
+        if isinstance(work, Coroutine):
+            work.close()
+        raise DeadlinePassed(begun=False)
+    task = asyncio.create_task(_in_time(work, timed, own))
     late = False
     try:
         while not task.done():
@@ -191,11 +199,14 @@ def _result(task: asyncio.Task[Any]) -> Any:
         raise origin(stray) from None
 
 
-async def _in_time(work: Awaitable[Any], timed: Timed) -> Any:
+async def _in_time(work: Awaitable[Any], timed: Timed, own: asyncio.Timeout | None) -> Any:
     left = timed.seconds_left
     if left is not None and left <= 0:
         raise DeadlinePassed(begun=False)
-    return await contained(work)
+    if own is None:
+        return await contained(work)
+    async with own:
+        return await contained(work)
 
 
 async def _end(task: asyncio.Task[Any], work: Awaitable[Any], what: str, *, late: bool) -> None:
