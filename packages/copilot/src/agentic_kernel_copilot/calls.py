@@ -55,10 +55,10 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Calls:
-    """The calls of one entry.
+    """The calls of one run.
 
     Args:
-        entry: The run that records the calls.
+        run: The run that records the calls.
         tools: Our tools.
         policy: Decides about every call of our tools, and every call about which the CLI asks.
         validator: Makes the checks of each tool that has no validator of its own.
@@ -66,13 +66,13 @@ class Calls:
 
     def __init__(
         self,
-        entry: SessionRun,
+        run: SessionRun,
         tools: Tools,
         policy: Policy,
         validator: Validator | None = None,
     ) -> None:
         self._validator = validator
-        self._entry = entry
+        self._run = run
         self._tools = tools
         self._policy = policy
 
@@ -94,10 +94,10 @@ class Calls:
             observation = await self._observe(call)
             if observation is None:
                 return False
-            self._entry.came_to(call, observation)
+            self._run.came_to(call, observation)
             if call.key:
-                await self._entry.commit(progress=True)
-        if call.observation is None or self._entry.reached() is not None:
+                await self._run.commit(progress=True)
+        if call.observation is None or self._run.reached() is not None:
             return False
         await session.settle(pending.request_id, call.observation)
         return True
@@ -114,18 +114,18 @@ class Calls:
             if refusal is not None or call.waits:
                 return refusal
         await self._begin(call, tool)
-        entry, step, index = self._entry, self._entry.state.step, self._index(call)
+        run, step, index = self._run, self._run.state.step, self._index(call)
         told = ToolContext(
-            entry.task.id, step, index, self._key(call, tool), entry.job.principal,
-            partial(entry.progress, step, call.action.tool, index), validator=self._validator,
-            task=entry.task, approved_by=call.by if call.granted else None,
+            run.task.id, step, index, self._key(call, tool), run.job.principal,
+            partial(run.progress, step, call.action.tool, index), validator=self._validator,
+            task=run.task, approved_by=call.by if call.granted else None,
         )  # fmt: skip
-        timed = None if entry.limits.max_seconds is None else entry
+        timed = None if run.limits.max_seconds is None else run
         called = Invocation(tool, call.action.arguments, call.action, told, call.action.arguments)
         try:
             return await perform(called, timed)
         except DeadlinePassed:
-            raise entry.end_at(StopReason.TIMEOUT) from None
+            raise run.end_at(StopReason.TIMEOUT) from None
 
     async def _permit(self, session: Session, pending: Pending, call: Call) -> bool:
         """Answer a permission request of the CLI for one of its own tools."""
@@ -137,8 +137,8 @@ class Calls:
             await self._begin(call, tool)
             await session.permit(pending.request_id)
             return True
-        self._entry.came_to(call, refusal)
-        if self._entry.reached() is not None:
+        self._run.came_to(call, refusal)
+        if self._run.reached() is not None:
             return False
         await session.permit(pending.request_id, refusal.message)
         return True
@@ -146,7 +146,7 @@ class Calls:
     async def _decide(self, call: Call, tool: Tool) -> Observation | None:
         """Ask the policy once; return the observation of a refused call, else None."""
         if call.decision is None:
-            context = self._entry.context([*self._others(tool), tool])
+            context = self._run.context([*self._others(tool), tool])
             call.decision = await decided(self._policy, call.action, context)
             if call.decision.verdict == "require_approval":
                 call.digest = digest(call.action, self._place(call))
@@ -166,26 +166,26 @@ class Calls:
         The commit also proves that this Host still owns the Task (R14).
         """
         if not call.begun:
-            self._entry.check_calls()
+            self._run.check_calls()
             call.begun = True
-            self._entry.state.spent.tool_calls += 1
+            self._run.state.spent.tool_calls += 1
         if tool.has_effect and not call.key:
             call.key = self._key(call, tool)
-            self._entry.record(vocabulary.EFFECTS_PREPARED, keys={str(self._index(call)): call.key})
-            await self._entry.commit(progress=False)
-        self._entry.job.check()
+            self._run.record(vocabulary.EFFECTS_PREPARED, keys={str(self._index(call)): call.key})
+            await self._run.commit(progress=False)
+        self._run.job.check()
 
     def _key(self, call: Call, tool: Tool) -> str:
         if call.key:
             return call.key
-        entry = self._entry
-        return key(tool, entry.task.id, entry.state.step, self._index(call), call.action)
+        run = self._run
+        return key(tool, run.task.id, run.state.step, self._index(call), call.action)
 
     def _place(self, call: Call) -> str:
-        return f"{self._entry.task.id}:{self._entry.state.step}:{self._index(call)}"
+        return f"{self._run.task.id}:{self._run.state.step}:{self._index(call)}"
 
     def _index(self, call: Call) -> int:
-        return next(index for index, each in enumerate(self._entry.state.calls) if each is call)
+        return next(index for index, each in enumerate(self._run.state.calls) if each is call)
 
     def _others(self, tool: Tool) -> Sequence[Tool]:
         return [each for each in self._tools.tools() if each.name != tool.name]

@@ -50,10 +50,10 @@ NOTHING: Final = object()
 
 
 class Reading:
-    """The facts that one entry knows about its session.
+    """The facts that one run knows about its session.
 
     Args:
-        entry: The job and its state; the state receives the facts that must be kept.
+        run: The job and its state; the state receives the facts that must be kept.
 
     Attributes:
         talking: True while a turn goes on, or while the session waits for answers to go on.
@@ -71,9 +71,9 @@ class Reading:
         reminders: Messages for the session about calls whose end it does not know.
     """
 
-    def __init__(self, entry: SessionRun) -> None:
-        self._entry = entry
-        self._state = entry.state
+    def __init__(self, run: SessionRun) -> None:
+        self._run = run
+        self._state = run.state
         self.talking = False
         self.aborting = False
         self.behind = self.stuck = False
@@ -106,7 +106,7 @@ class Reading:
         self._finish = ""
         """The provider's word for the reason why the model's last answer ended."""
         self._refusal = ""
-        self._text = entry.text
+        self._text = run.text
         self._over: set[str] = set()
         self._known: set[Any] = set()
 
@@ -175,7 +175,7 @@ class Reading:
         for pending in [] if self.behind else waiting:
             self._ask(pending)
         self.reminders = reminders(
-            [*history, *self._entry.events],
+            [*history, *self._run.events],
             state.calls,
             log,
             {pending.call for pending in self.requests.values()},
@@ -195,7 +195,7 @@ class Reading:
         data = event.data
         match data:
             case AssistantUsageData():
-                usage = usage_of(data, self._entry.price)
+                usage = usage_of(data, self._run.price)
                 self._used.bank(usage)
                 self._state.spent.bank(usage)
                 self._finish, self._failed = data.finish_reason or "", None
@@ -242,7 +242,7 @@ class Reading:
                     self._misunderstood()
                 self._over_with()
                 if self._state.calls:
-                    self._entry.settle_turn()
+                    self._run.settle_turn()
             case AssistantMessageStartData():
                 self.tell_rest()
                 self._spoke = False
@@ -309,8 +309,8 @@ class Reading:
             fault = failures.unfit(self._finish, text, self._refusal)
             if fault is not None:
                 raise failed(fault)
-            action = self._entry.form.action(text)
-            self.refused = self._entry.form.fault(action)
+            action = self._run.form.action(text)
+            self.refused = self._run.form.fault(action)
             self.answer = NOTHING if self.refused else action.output
         self.refusals = self.refusals + 1 if self.refused else 0
         self._state.calls = [
@@ -329,14 +329,14 @@ class Reading:
                 name = self._named.get(data.tool_call_id, "")
                 call = Call(action_of(data.tool_call_id, name, None))
                 self._state.calls.append(call)
-                self._entry.came_to(call, observation_of(call, data))
+                self._run.came_to(call, observation_of(call, data))
         self._made("", "", "")
 
     def _made(self, text: str, reasoning: str, model: str) -> None:
         """Record the model's answer: the calls of the state, or a text."""
         actions: tuple[Any, ...] = tuple(call.action for call in self._state.calls)
         self._state.plan = Plan(
-            actions or (self._entry.form.action(text),),
+            actions or (self._run.form.action(text),),
             text if actions else "",
             reasoning,
             self._used.usage,
@@ -344,7 +344,7 @@ class Reading:
             model,
         )
         self._used = Spent()
-        self._entry.made(self._state.plan)
+        self._run.made(self._state.plan)
         self._over_with()
 
     def _over_with(self) -> None:
@@ -364,7 +364,7 @@ class Reading:
         if not call.begun and found.done:
             call.begun = True
             self._state.spent.tool_calls += 1
-        self._entry.came_to(call, found)
+        self._run.came_to(call, found)
 
     def _ask(self, pending: Pending) -> None:
         self.requests.setdefault(pending.request_id, pending)

@@ -1,4 +1,4 @@
-"""SessionTurns: a Task's conversation with a session, from entry to answer.
+"""SessionTurns: a Task's conversation with a session, from the begin of a run to its answer.
 
 One asyncio task reads all news from one queue: the session's events, answered calls, decisions and
 pauses from outside, the end of the CLI. The same code reads the part of the session's log after the
@@ -41,10 +41,10 @@ REFUSALS: Final = 5
 
 
 class SessionTurns:
-    """One entry's conversation.
+    """The conversation of one run.
 
     Args:
-        entry: The job and its state.
+        run: The job and its state.
         calls: Answers the calls that the session requests.
         cli: The CLI that keeps the session.
         options: The session's options, in the SDK's form.
@@ -52,23 +52,23 @@ class SessionTurns:
     """
 
     def __init__(
-        self, entry: SessionRun, calls: Calls, cli: Cli, options: Mapping[str, Any], timeout: float
+        self, run: SessionRun, calls: Calls, cli: Cli, options: Mapping[str, Any], timeout: float
     ) -> None:
-        self._entry = entry
-        self._state = entry.state
-        self._job = entry.job
+        self._run = run
+        self._state = run.state
+        self._job = run.job
         self._calls = calls
         self._cli = cli
         self._options = options
         self._timeout = timeout
-        self._read = Reading(entry)
+        self._read = Reading(run)
         self._news: asyncio.Queue[Any] = asyncio.Queue()
         self._session: Session | None = None
         self._parked = False
         """True if the session is left as it is until a person decides."""
         self._deadline: float | None = None
         """The moment at which an aborted turn must be over, by the event loop's clock."""
-        self._kept = entry.state.step
+        self._kept = run.state.step
         self._workers: dict[str, asyncio.Task[bool]] = {}
 
     async def run(self, begun: bool) -> Any:
@@ -106,7 +106,7 @@ class SessionTurns:
             self._session = session = await self._join(connection, begun, told)
             if begun:
                 log, waiting = await session.log(), await session.pending()
-                self._read.catch_up(log, waiting, await self._entry.history())
+                self._read.catch_up(log, waiting, await self._run.history())
                 self._read.talking = bool(self._read.requests) or await session.processing()
                 if self._read.behind or self._read.stuck:
                     self._read.talking = True
@@ -117,7 +117,7 @@ class SessionTurns:
                     return self._read.answer
                 if not await self._hear(patience) and patience is not None:
                     self._parked = True
-                    await self._entry.wait_for_people()
+                    await self._run.wait_for_people()
                 connection.check()
         finally:
             connection.losing.discard(wake)
@@ -157,39 +157,39 @@ class SessionTurns:
             End: A limit is reached.
             RunEnded: The Task is paused.
         """
-        entry, read = self._entry, self._read
+        run, read = self._run, self._read
         if self._job.inbox:
-            entry.heed()
+            run.heed()
         for id, pending in list(read.requests.items()):
             self._work(session, id, pending)
         busy = bool(self._workers) or read.in_flight
         if read.talking:
-            if not busy and read.observed and entry.reached() is not None:
+            if not busy and read.observed and run.reached() is not None:
                 # With the last call's outcome the CLI would ask the model again, beyond the limit.
-                entry.settle_turn()
-                entry.check_spent()
+                run.settle_turn()
+                run.check_spent()
             if read.aborting:
                 await self._see_end(session)
-            elif entry.stopping and not busy:
+            elif run.stopping and not busy:
                 await self._abort(session)
             elif not busy and read.waits:
                 return QUIET
             if read.talking:
                 return None
-        entry.settle_turn()
+        run.settle_turn()
         if read.fault is not None:
             raise failed(read.fault)
-        if entry.stopping and read.answer is NOTHING:
-            await (entry.pause("step") if entry.stepped else entry.checkpoint())
-        if read.answer is NOTHING or self._state.heard < len(entry.task.supplements):
+        if run.stopping and read.answer is NOTHING:
+            await (run.pause("step") if run.stepped else run.checkpoint())
+        if read.answer is NOTHING or self._state.heard < len(run.task.supplements):
             await self._say(session)
         return None
 
     async def _say(self, session: Session) -> None:
         """Send the session the texts that it has not received; a commit records this first."""
-        state, task, read = self._state, self._entry.task, self._read
-        self._entry.check_time()
-        self._entry.check_spent()
+        state, task, read = self._state, self._run.task, self._read
+        self._run.check_time()
+        self._run.check_spent()
         if read.unsaid >= UNSAID:
             idle = (
                 f"the session was idle {read.unsaid} times in a row without an answer; use another "
@@ -208,17 +208,17 @@ class SessionTurns:
             texts.insert(0, task.instructions)
         texts += read.reminders
         if state.heard < 0:
-            texts.append(self._entry.form.told)
+            texts.append(self._run.form.told)
         if read.refused:
             texts.append(refusal(read.refused))
         state.offered = len(task.supplements)
         read.answer, read.refused = NOTHING, ""
         read.tell_rest()
-        await self._entry.checkpoint(progress=False)
+        await self._run.checkpoint(progress=False)
         read.talking = True
         read.reminders = []
         said = "\n\n".join(text for text in texts if text.strip()) or GO_ON
-        await session.say(said, attachments, self._entry.form.sent)
+        await session.say(said, attachments, self._run.form.sent)
 
     async def _abort(self, session: Session) -> None:
         """End the turn at a safe point; if the turn does not end, the CLI counts as lost."""
@@ -244,7 +244,7 @@ class SessionTurns:
         Raises:
             End: The provider is silent for too long, or ``max_seconds`` is reached.
         """
-        self._entry.check_time()
+        self._run.check_time()
         began = asyncio.get_running_loop().time()
         news = self._job.news()
         news.add_done_callback(self._wake)
@@ -252,7 +252,7 @@ class SessionTurns:
             async with asyncio.timeout(self._wait_at_most(patience)):
                 heard = await self._news.get()
         except TimeoutError:
-            self._entry.check_time()
+            self._run.check_time()
             if self._read.aborting and self._session is not None and patience is None:
                 self._session.connection.give_up(f"a turn did not end within {PATIENCE:g} seconds")
             elif self._asking and asyncio.get_running_loop().time() - began >= self._timeout:
@@ -281,7 +281,7 @@ class SessionTurns:
         return self._read.asked > 0 and not self._read.aborting and not self._workers
 
     def _wait_at_most(self, patience: float | None) -> float | None:
-        bounds = [self._entry.seconds_left, patience, self._timeout if self._asking else None]
+        bounds = [self._run.seconds_left, patience, self._timeout if self._asking else None]
         if self._read.aborting and self._deadline is not None:
             bounds.append(max(self._deadline - asyncio.get_running_loop().time(), 0.0))
         return min((bound for bound in bounds if bound is not None), default=None)
@@ -291,8 +291,8 @@ class SessionTurns:
         state = self._state
         if state.step > self._kept and state.plan is None and not self._read.aborting:
             self._kept = state.step
-            await self._entry.commit(progress=True)
-            self._entry.check_spent()
+            await self._run.commit(progress=True)
+            self._run.check_spent()
 
     def _work(self, session: Session, id: str, pending: Pending) -> None:
         """Begin to answer a request, unless that goes on already or has to wait.
@@ -303,9 +303,9 @@ class SessionTurns:
         """
         call = self._read.call_of(id, pending)
         if call.observation is not None:
-            held = self._entry.reached() is not None
+            held = self._run.reached() is not None
         else:
-            held = not call.begun and (self._entry.stopping or self._read.aborting)
+            held = not call.begun and (self._run.stopping or self._read.aborting)
         if id in self._workers or call.waits or held:
             return
         worker = asyncio.create_task(self._calls.answer(session, pending, call))
@@ -333,16 +333,16 @@ class SessionTurns:
             raise failed(failures.failure(failures.CLI_LOST, str(lost))) from lost
         self._session = None
         if self._workers:
-            await asyncio.wait(list(self._workers.values()), timeout=self._entry.seconds_left)
+            await asyncio.wait(list(self._workers.values()), timeout=self._run.seconds_left)
 
     async def _settle_calls(self) -> None:
         """Record the turn whose calls the deadline has cut, once they have ended."""
         if self._workers:
             await asyncio.wait(list(self._workers.values()), timeout=PATIENCE)
-        self._entry.settle_turn()
+        self._run.settle_turn()
 
     async def _let_go(self) -> None:
-        """End the work of this entry; the CLI keeps the session with its open requests."""
+        """End the work of this run; the CLI keeps the session with its open requests."""
         workers = list(self._workers.values())
         for worker in workers:
             worker.cancel()

@@ -1,4 +1,4 @@
-"""Decisions of a policy, and the matrix that says what becomes of an action.
+"""Decisions of a policy, and the route of each action under each decision.
 
     decision \\ action   tool call, delegate, thought, goals, final answer, ask user, schedule, stop
     allow               it is done
@@ -6,7 +6,7 @@
     stop                the run ends
     require_approval    the Task pauses until a person has decided
 
-`ROUTES` is that matrix, cell by cell. Where a cell differs from the picture, a comment says why.
+`ROUTES` is this matrix, cell by cell. Where a cell differs from the picture, a comment says why.
 """
 
 from __future__ import annotations

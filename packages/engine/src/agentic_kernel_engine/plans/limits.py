@@ -51,7 +51,7 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     repeats nothing."""
     max_goal_depth: int = 8
     max_depth: int = 4
-    """Levels of delegation: a Task, its children, their children, and so on."""
+    """Levels of children below the outermost Task: 1 allows children and no grandchildren."""
     max_seconds: float | None = None
     """Seconds of work after which the run ends; pauses do not count. A call of a planner or of a
     tool that is under way is cancelled."""

@@ -1,4 +1,4 @@
-"""Raised: what a tool raises to tell of a failure, or to be called again with the same key."""
+"""Raised: the exceptions by which a tool reports a failure, or asks to be called again."""
 
 from __future__ import annotations
 
