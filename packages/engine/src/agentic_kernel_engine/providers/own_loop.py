@@ -1,9 +1,12 @@
-"""OwnLoop: the event loop of `run_sync`, which works only during a call.
+"""OwnLoop: the event loop of `run_sync`, which works only during calls.
 
 The end of the process closes a runtime that its program did not close. Python calls the functions
 of `atexit` after all threads have ended that are no daemons. By then every executor refuses work,
 and Python 3.12.0 and 3.12.1 start no thread. So the closing code gets an executor that needs no
 thread.
+
+Threads share the loop. One thread at a time runs it, until its own call has ended; the calls of the
+other threads run in it at the same time. Then one of the waiting threads goes on to run it.
 """
 
 from __future__ import annotations
@@ -11,14 +14,23 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
+import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any, Final, Protocol, TypeVar
+
+from ..errors import HostClosed
 
 T = TypeVar("T")
 UNWIND: Final = 5.0
 """Seconds that the end of the process waits for asyncio tasks that it cancelled."""
+
+_loop_of_call: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar(
+    "agentic_kernel_own_loop", default=None
+)
+"""The loop of the call whose task, or whose thread of a tool, this is."""
 
 
 class Closes(Protocol):
@@ -30,7 +42,7 @@ class Closes(Protocol):
 
 
 class OwnLoop:
-    """An event loop for the calls of one runtime, one after the other.
+    """An event loop for the calls of one runtime, from any number of threads.
 
     Args:
         runtime: Closed at the end of the process, if it is still there; it is held weakly.
@@ -39,42 +51,115 @@ class OwnLoop:
     def __init__(self, runtime: Closes) -> None:
         self._runtime = weakref.ref(runtime)
         self._runner = asyncio.Runner()
+        self._loop = self._runner.get_loop()
         self._process = os.getpid()
         self._at_exit: Callable[[], None] = _Ending(weakref.ref(self))
+        self._changed = threading.Condition()
+        """Guards the next three, and tells the threads that wait of each change."""
+        self._taken = False
+        """True while a thread runs the loop."""
+        self._calls = 0
+        """The calls that have not returned."""
+        self._closed = False
 
     @property
     def runs_here(self) -> bool:
         """True if the caller runs in this loop."""
-        return asyncio.get_running_loop() is self._runner.get_loop()
+        return asyncio.get_running_loop() is self._loop
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
-        """Run a call to its end; the tasks that wait for the next call stand still after it."""
+        """Run a call to its end; the tasks that wait for the next call stand still after the last.
+
+        If another thread runs the loop, the call runs there. If that thread's own call ends first,
+        or Ctrl-C ends it, this thread goes on to run the loop. Ctrl-C in a thread that waits
+        cancels its own call alone.
+
+        Raises:
+            HostClosed: The loop was closed meanwhile; the call has not begun.
+        """
+        with self._changed:
+            if self._closed:
+                call.close()
+                raise HostClosed
+            self._calls += 1
         try:
-            return self._runner.run(_alone(call))
+            return self._shared(_alone(call, self._loop))
         finally:
-            # The last function comes first. The call may have registered others, such as the one
-            # that stops the database that the runtime uses until it is closed.
-            atexit.unregister(self._at_exit)
-            atexit.register(self._at_exit)
+            with self._changed:
+                self._calls -= 1
+                self._changed.notify_all()
+                # The last function comes first. The call may have registered others, such as the
+                # one that stops the database that the runtime uses until it is closed.
+                atexit.unregister(self._at_exit)
+                if not self._closed:
+                    atexit.register(self._at_exit)
+
+    def _shared(self, call: Coroutine[Any, Any, T]) -> T:
+        """Run a call here if no other thread runs the loop, else in the thread that does."""
+        ended: Future[T] | None = None
+        mine = False
+        try:
+            with self._changed:
+                if not self._taken:
+                    self._taken = mine = True
+            if mine:
+                return self._runner.run(call)
+            ended = asyncio.run_coroutine_threadsafe(call, self._loop)
+            ended.add_done_callback(self._tell)
+            with self._changed:
+                self._changed.wait_for(lambda: ended.done() or not self._taken)
+                if not ended.done():
+                    self._taken = mine = True
+            if mine:
+                self._runner.run(_alone(_end_of(ended), self._loop))
+            return ended.result()
+        except BaseException:
+            if ended is not None:
+                ended.cancel()
+            raise
+        finally:
+            if mine:
+                with self._changed:
+                    self._taken = False
+                    self._changed.notify_all()
+
+    def _tell(self, _: object) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def close(self, runtime: Closes) -> None:
-        """Close the runtime, and then the loop."""
-        atexit.unregister(self._at_exit)
-        with self._runner as runner:
-            runner.run(runtime.close())
+        """Close the runtime, and then the loop, after the calls of other threads have ended.
+
+        Raises:
+            HostClosed: Another thread closed the loop.
+            RuntimeError: A tool calls, whose own call could not end.
+        """
+        if _loop_of_call.get() is self._loop:
+            raise RuntimeError("a tool cannot close the runtime that runs it; close it outside")
+        try:
+            self.run(runtime.close())
+        finally:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._calls)
+                first, self._closed = not self._closed, True
+            if first:
+                atexit.unregister(self._at_exit)
+                self._runner.close()
 
     def drop(self) -> None:
         """Close the loop alone, because its runtime is gone."""
         atexit.unregister(self._at_exit)
-        self._runner.get_loop().close()
+        self._loop.close()
 
     def end(self) -> None:
         """Close the runtime and the loop at the end of the process, without a new thread."""
-        runtime, loop = self._runtime(), self._runner.get_loop()
+        runtime, loop = self._runtime(), self._loop
         if runtime is None or os.getpid() != self._process or loop.is_closed():
             return
-        if loop.is_running():
-            return  # A daemon thread is in a call. It stands still when the interpreter ends.
+        with self._changed:
+            if self._taken:
+                return  # A daemon thread is in a call. It stands still when the interpreter ends.
+            self._taken = True
         loop.set_default_executor(_AtOnce())
         try:
             self._runner.run(runtime.close())
@@ -108,8 +193,9 @@ class _AtOnce(ThreadPoolExecutor):
         return done
 
 
-async def _alone(call: Coroutine[Any, Any, T]) -> T:
+async def _alone(call: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
     """Run a call, after which the tasks that wait for the next one may be let go in silence."""
+    _loop_of_call.set(loop)
     try:
         return await call
     finally:
@@ -120,6 +206,11 @@ async def _alone(call: Coroutine[Any, Any, T]) -> T:
             # coroutine may be gone by then. The tasks of tools keep their warning.
             if _is_ours(each):
                 each._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
+async def _end_of(call: Future[Any]) -> None:
+    """Wait for the end of a call that another thread sent; a cancellation cancels the call."""
+    await asyncio.wrap_future(call)
 
 
 async def _cancel_all() -> None:

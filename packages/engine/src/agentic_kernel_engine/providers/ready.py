@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypedDict, TypeVar, Unpack, overload
 
 from agentic_kernel import InvalidValue, Task, TaskStatus
 
 from .. import edges
+from ..errors import HostClosed
 from ..host.host import Host
 from ..inputs import OUTPUT_SCHEMA
 from ..plans.limits import Limits
@@ -24,6 +27,9 @@ T = TypeVar("T")
 Function = TypeVar("Function", bound=Callable[..., Any] | Tool)
 SUMMARY: Final = 80
 """The most characters of the summary of a Task that is made from a text."""
+
+_making: Final = threading.Lock()
+"""Held while a runtime gets or loses the event loop of `run_sync`."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -150,23 +156,23 @@ class ReadyRuntime(Host):
     def run_sync(self, task: Any, **options: Any) -> Any:
         """`run` for a program without an event loop; the arguments and errors are the same.
 
-        The runtime gets an event loop of its own, which works only during this call. `close_sync`,
-        or the end of the process, closes both. On Ctrl-C a Task goes on to its next safe point when
-        the runtime is closed; a durable store keeps it for the next process. The same holds for a
-        Task that the runtime took over from a dead process: it stays ``running`` and claimable.
+        The runtime gets an event loop of its own, which works only during calls. Threads share it:
+        calls of several threads run at the same time, in the thread that called first, and then in
+        another that still waits. `close_sync`, or the end of the process, closes both. On Ctrl-C a
+        Task goes on to its next safe point when the runtime is closed; a durable store keeps it for
+        the next process. The same holds for a Task that the runtime took over from a dead process:
+        it stays ``running`` and claimable.
 
         Raises:
             RuntimeError: This thread has a running event loop; await `run` instead.
+            HostClosed: Another thread closed the runtime meanwhile.
         """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
-            raise RuntimeError("this thread has a running event loop; await run() instead")
-        if self._own_loop is None:
-            self._own_loop = OwnLoop(self)
-        return self._own_loop.run(self.run(task, **options))
+        _check_no_loop("run")
+        with _making:
+            if self._own_loop is None:
+                self._own_loop = OwnLoop(self)
+            own = self._own_loop
+        return own.run(self.run(task, **options))
 
     def _check_loop(self) -> None:
         if self._own_loop is not None and not self._own_loop.runs_here:
@@ -176,10 +182,24 @@ class ReadyRuntime(Host):
             )
 
     def close_sync(self) -> None:
-        """`close` for a program without an event loop. A second call does nothing."""
-        if self._own_loop is not None:
-            own, self._own_loop = self._own_loop, None
+        """`close` for a program without an event loop. A second call does nothing.
+
+        The calls of other threads end: with the results of the runs that end within the grace, and
+        else with `HostClosed`.
+
+        Raises:
+            RuntimeError: This thread has a running event loop, so await `close` instead; or a tool
+                of the runtime calls.
+        """
+        _check_no_loop("close")
+        own = self._own_loop
+        if own is None:
+            return
+        with suppress(HostClosed):  # Another thread closed it.
             own.close(self)
+        with _making:
+            if self._own_loop is own:
+                self._own_loop = None
 
     def __del__(self) -> None:
         """Close the loop of `run_sync`; see `close_sync` for an orderly end."""
@@ -284,6 +304,14 @@ class ReadyRuntime(Host):
             return Done(task, None)
         answer, wanted = self._answer(task), wanted or self._output_type
         return Done(task, answer if wanted is None else wanted.of(answer))
+
+
+def _check_no_loop(verb: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(f"this thread has a running event loop; await {verb}() instead")
 
 
 def _only_for_texts(**given: Any) -> None:
