@@ -12,6 +12,7 @@ from ollama import AsyncClient, Client
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine.loop import FinalAnswer
+from agentic_kernel_engine.seams.middlewares import Fallback
 from agentic_kernel_ollama import OllamaPlanner, OllamaRuntime
 from agentic_kernel_ollama import client as ours
 from integration.peers.aimock import Aimock
@@ -41,6 +42,19 @@ class TestReaching:
         assert caught.value.task_id == asked.id
         assert nowhere in caught.value.reason
         assert "`ollama serve`" in caught.value.reason
+
+    @pytest.mark.parametrize("named", ["fallback", "middleware"])
+    async def test_without_a_server_a_fallback_answers(
+        self, nowhere: str, aimock: Aimock, named: str
+    ) -> None:
+        aimock.load([{"match": {}, "response": {"content": "Yes."}}])
+        other = OllamaPlanner(MODEL, host=aimock.url)
+        given: Any = {"middleware": [Fallback(other)]}
+        if named == "fallback":
+            given = {"fallback": [other], "middleware": []}
+        async with OllamaRuntime(MODEL, host=nowhere, **given) as runtime:
+            assert (await runtime.run("Hi")).unwrap() == "Yes."
+        await other.close()
 
     async def test_a_name_that_does_not_exist_is_no_server(self) -> None:
         async with planning("http://nowhere.invalid:11434") as planner:

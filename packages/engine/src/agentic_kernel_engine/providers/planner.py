@@ -174,6 +174,9 @@ class APIPlanner(ABC):
     """A server that sends only signs of life, or events without a piece of the answer, may take
     this many times ``timeout`` for the next piece: a model may think for long without output."""
 
+    has_fallback = False
+    """True if other planners answer after its failures: a server that is down refuses no Task."""
+
     def __init_subclass__(cls) -> None:
         if hasattr(cls, "impl"):
             cls.inputs = loop_inputs(cls.impl, cls.images, cls.answering, cls.documents)
@@ -261,13 +264,14 @@ class APIPlanner(ABC):
 
         Raises:
             CannotStart: An option, an image or a document of the Task is unknown or not valid, or
-                there is no valid key. Some providers also find out if a server answers.
+                there is no valid key. Some providers also find out if a server answers, unless
+                `has_fallback`.
         """
         self.inputs.check(task)
         self.options.accept(task, self.impl)
         try:
             self._check_attachments(task)
-            await self._client.ready()
+            await (self._client.open() if self.has_fallback else self._client.ready())
         except InvalidValue as error:
             raise CannotStart(str(error), task.id) from error
         except CannotStart as error:

@@ -19,6 +19,7 @@ from ..seams.compactor import Compactor
 from ..seams.delegation import Delegation
 from ..seams.governor import MemoryGovernor
 from ..seams.memory import Memory
+from ..seams.middlewares.fallback import Fallback
 from ..seams.middlewares.retry import Retry
 from ..seams.planner import Planner
 from ..seams.policy import Policy
@@ -31,6 +32,7 @@ from ..tools.tool import Tool, Tools
 from .failures import TRANSIENT
 from .fallbacks import fallbacks, falling_back
 from .keywords import UnknownKeyword
+from .planner import APIPlanner
 from .ready import ReadyRuntime
 
 LONGEST_PAUSE: Final = 120.0
@@ -134,6 +136,9 @@ class ProviderRuntime(ReadyRuntime):
         if self._others:
             before = tuple(loop.get("middleware", ()))
             loop["middleware"] = (*before, falling_back(planner, self._others))
+        if isinstance(planner, APIPlanner):
+            middleware = loop.get("middleware", ())
+            planner.has_fallback = any(isinstance(each, Fallback) for each in middleware)
         if "timer" in loop:
             loop["clock"] = edges.function(loop.pop("timer"), "timer")
         self._loop = self.loop_type(planner, tools, **loop)
