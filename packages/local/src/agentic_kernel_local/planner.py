@@ -268,7 +268,10 @@ class LocalPlanner:
         self, context: Context, options: AnswerOptions, shown: Sequence[Function]
     ) -> Request:
         chat = messages(context, options.system, shown, self._examples)
-        schema = answer_schema(shown, context.output_schema, options.choice(context))
+        try:
+            schema = answer_schema(shown, context.output_schema, options.choice(context))
+        except InvalidValue as error:
+            raise _refused(names.INVALID_REQUEST, f"the schema {error}") from error
         if context.continuation and schema is None:
             chat.append({"role": "assistant", "content": context.continuation})
         return Request(

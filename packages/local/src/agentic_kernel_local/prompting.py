@@ -23,6 +23,7 @@ from agentic_kernel_engine.providers import (
 )
 
 from .failures import IMPL
+from .schemas import fitted
 
 MAX_ANSWER: Final = 1_000
 """The most characters of a final answer beside functions, without a schema."""
@@ -54,12 +55,15 @@ def answer_schema(
             a string of at most `MAX_ANSWER` characters.
         choice: The `tool_choice` of the step: under ``required``, or the name of a function, the
             answer must be a call.
+
+    Raises:
+        InvalidValue: llama.cpp cannot take a schema; see `fitted`.
     """
     if not functions:
-        return answer
-    fits = {"type": "string", "maxLength": MAX_ANSWER} if answer is None else answer
+        return None if answer is None else fitted(answer)
+    fits = {"type": "string", "maxLength": MAX_ANSWER} if answer is None else fitted(answer)
     called = [each for each in functions if choice in ("auto", "required", each.name)]
-    parts = {f"tool-{each.name}": each.schema for each in called}
+    parts = {f"tool-{each.name}": fitted(each.schema, f"{each.name}#") for each in called}
     forms = [
         _object(tool={"const": each.name}, arguments={"$ref": f"#/$defs/tool-{each.name}"})
         for each in called

@@ -1,0 +1,95 @@
+"""Schemas that llama.cpp takes, and refusals of the others before a Task begins."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pydantic
+import pytest
+
+from agentic_kernel import CannotStart, InvalidValue, TaskNotFound
+from agentic_kernel_local import LocalRuntime
+from agentic_kernel_local.engine import Engine
+from agentic_kernel_local.schemas import fitted
+
+from .conftest import CONTEXT_TOKENS, SLOTS
+
+INTEGER = {"type": "integer"}
+TEXT = {"type": "string"}
+
+
+def local(**options: Any) -> LocalRuntime:
+    return LocalRuntime(max_tokens=40, slots=SLOTS, context_tokens=CONTEXT_TOKENS, **options)
+
+
+async def test_a_tuple_is_a_type_of_answers(engine: Engine) -> None:
+    pair: Any = tuple[bool, Literal["a", "b"]]
+    async with local() as runtime:
+        warm, letter = (await runtime.run("Give a pair.", output_type=pair)).unwrap()
+    assert (type(warm), letter in ("a", "b")) == (bool, True)
+
+
+class Impossible(pydantic.BaseModel):
+    a: int = pydantic.Field(ge=5, le=3)
+
+
+@pytest.mark.parametrize("where", ["task", "runtime"])
+async def test_a_type_without_a_value_is_refused_before_the_task_begins(
+    engine: Engine, where: str
+) -> None:
+    async with local(**({"output_type": Impossible} if where == "runtime" else {})) as runtime:
+        kind = Impossible if where == "task" else None
+        task = runtime.task("Give a value.", output_type=kind)
+        with pytest.raises(CannotStart, match="#/properties/a: has a minimum that is above"):
+            await runtime.dispatch(task)
+        with pytest.raises(TaskNotFound):
+            await runtime.get(task.id)
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        (True, {}),
+        ({"items": True}, {"items": {}}),
+        ({"items": False}, {"maxItems": 0}),
+        (
+            {"prefixItems": [INTEGER, TEXT], "items": False, "minItems": 2},
+            {"prefixItems": [INTEGER, TEXT], "minItems": 2, "maxItems": 2},
+        ),
+        (
+            {"prefixItems": [INTEGER, TEXT], "items": TEXT, "maxItems": 1},
+            {"prefixItems": [INTEGER], "maxItems": 1},
+        ),
+        (
+            {"properties": {"a": True}, "additionalProperties": False},
+            {"properties": {"a": {}}, "additionalProperties": False},
+        ),
+        ({"anyOf": [True, INTEGER]}, {"anyOf": [{}, INTEGER]}),
+        (
+            {"type": "integer", "exclusiveMinimum": 5, "exclusiveMaximum": 7},
+            {"type": "integer", "exclusiveMinimum": 5, "exclusiveMaximum": 7},
+        ),
+    ],
+)
+def test_a_schema_gets_the_form_that_llama_takes(given: Any, made: Any) -> None:
+    assert fitted(given) == made
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"properties": {"a": False}}, "#/properties/a"),
+        ({"items": {"minItems": 5, "maxItems": 3}}, "#/items"),
+        ({"minLength": 5, "maxLength": 3}, "#"),
+        ({"type": "integer", "exclusiveMinimum": 5, "exclusiveMaximum": 6}, "#"),
+        ({"type": "integer", "minimum": 5.2, "maximum": 5.8}, "#"),
+        ({"type": "number", "exclusiveMinimum": 5, "maximum": 5}, "#"),
+        ({"anyOf": [{"$ref": "https://example.com/a"}]}, "#/anyOf/0/$ref"),
+        ({"enum": []}, "#/enum"),
+        ({"prefixItems": [INTEGER], "items": TEXT, "minItems": 2}, "#"),
+    ],
+)
+def test_a_schema_that_llama_cannot_hold_answers_to_is_refused(given: Any, place: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        fitted(given)
+    assert caught.value.path == place
