@@ -332,7 +332,7 @@ def test_what_was_used_up() -> None:
     counted = reply.used()
     assert counted is not None
     assert counted == Counted(Usage(130, 50, 100, 30), 20)
-    cost = PRICES["claude-opus-5-5"].cost(*counted)
+    cost = PRICES["claude-opus-5-5"].cost(counted.usage, counted.written)
     assert cost == pytest.approx((10 * 4 + 100 * 0.2 + 20 * 5 + 50 * 20) / 1e6)
 
 
@@ -388,3 +388,18 @@ def test_a_block_that_no_store_accepts_is_asked_for_again(bad: str) -> None:
         list(reply.read(began()))
         with pytest.raises(Malformed):
             list(reply.read(part(0, block)[0]))
+
+
+def test_the_output_at_the_beginning_does_not_stand_for_the_output_at_the_end() -> None:
+    reply = Reply(Wire(), 4096)
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+    for event in (
+        began(),
+        *part(0, TEXT, text("Hi.")),
+        {**end, "usage": {"output_tokens": None}},
+        {"type": "message_stop"},
+    ):
+        list(reply.read(event))
+    usage = reply.answer().usage
+    assert usage == Counted(Usage(10, 0), 0, ("output_tokens",))
+    assert reply.used() == Counted(Usage(10, 4096))

@@ -13,8 +13,10 @@ from agentic_kernel_claude import ClaudePlanner, ClaudeRuntime
 from agentic_kernel_conformance.planner_answers import ask
 from agentic_kernel_conformance.planner_contexts import QUESTION, context, tools
 from agentic_kernel_engine import Limits
-from agentic_kernel_engine.loop import NOTHING_USED, PlannerError, Usage
+from agentic_kernel_engine.loop import NOTHING_USED, PlannerError, Remaining, Usage
 from agentic_kernel_engine.providers import Price
+from integration.peers import acts
+from integration.peers.faults import Fault
 from integration.peers.faulty import FaultyServer
 
 KEY = "sk-ant-very-secret-0123456789"
@@ -30,6 +32,7 @@ async def failed(server: FaultyServer, **options: Any) -> PlannerError:
     return caught.value
 
 
+PRICE = Price(2.0, 10.0)
 COUNTED = Usage(7, 3, cost=7 * 2e-6 + 3 * 10e-6)
 BOUND = Usage(7, 4096, cost=7 * 2e-6 + 4096 * 10e-6)
 """The input that was counted at the beginning, and the longest answer that was asked for."""
@@ -109,3 +112,29 @@ async def test_a_pause_counts_the_input_and_the_longest_answer() -> None:
     assert cut.data["forfeited"] == {}
     assert (cut.data["usage"]["input_tokens"], cut.data["usage"]["output_tokens"]) == (7, 50)
     assert outcome.usage.cost == pytest.approx(7 * 2e-6 + 50 * 10e-6)
+
+
+@pytest.mark.parametrize(
+    ("missing", "expected"),
+    [
+        ((b"output_tokens",), {"input_tokens": 7, "output_tokens": 64}),
+        ((b"input_tokens",), {"input_tokens": None, "output_tokens": 3}),
+        ((b"input_tokens", b"output_tokens"), {"input_tokens": None, "output_tokens": 64}),
+    ],
+    ids=["no output", "no input", "neither"],
+)
+async def test_each_count_that_is_not_reported_counts_as_its_part_of_the_reservation(
+    missing: tuple[bytes, ...], expected: dict[str, int | None]
+) -> None:
+    limited = context(QUESTION, tools(), remaining=Remaining(9, cost=1.0))
+    with FaultyServer(Fault("no count", lambda each: acts.uncounted(each, *missing))) as server:
+        planner = ClaudePlanner(
+            "m", api_key=KEY, base_url=server.url, max_tokens=64, prices={"m": PRICE}
+        )
+        worst = planner.worst_case(limited)
+        usage = (await ask(planner, limited)).plan.usage
+        await planner.close()
+    read = expected["input_tokens"] or worst.input_tokens
+    assert worst.input_tokens > 7
+    assert (usage.input_tokens, usage.output_tokens) == (read, expected["output_tokens"])
+    assert usage.cost == pytest.approx(PRICE.cost(usage))

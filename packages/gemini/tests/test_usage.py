@@ -13,6 +13,8 @@ from agentic_kernel_conformance.planner_contexts import QUESTION, context, tools
 from agentic_kernel_engine.loop import NOTHING_USED, PlannerError, Remaining, Usage
 from agentic_kernel_engine.providers import Price
 from agentic_kernel_gemini import GeminiPlanner
+from integration.peers import acts
+from integration.peers.faults import Fault
 from integration.peers.faulty import FaultyServer
 
 
@@ -26,6 +28,7 @@ async def failed(server: FaultyServer, **options: Any) -> PlannerError:
     return caught.value
 
 
+PRICE = Price(2.0, 10.0)
 COUNTED = Usage(7, 3, cost=7 * 2e-6 + 3 * 10e-6)
 BOUND = Usage(7, 4096, cost=7 * 2e-6 + 4096 * 10e-6)
 """The input that was counted at the beginning, and the longest answer that was asked for."""
@@ -83,3 +86,32 @@ def test_a_limit_of_cost_needs_a_price() -> None:
     with pytest.raises(PlannerError, match="prices=") as caught:
         planner.worst_case(context(QUESTION, tools(), remaining=Remaining(9, cost=1.0)))
     assert caught.value.code == "gemini/no_price"
+
+
+@pytest.mark.parametrize(
+    ("missing", "expected"),
+    [
+        ((b"candidatesTokenCount",), {"input_tokens": 7, "output_tokens": 64}),
+        ((b"promptTokenCount",), {"input_tokens": None, "output_tokens": 3}),
+        (
+            (b"promptTokenCount", b"candidatesTokenCount"),
+            {"input_tokens": None, "output_tokens": 64},
+        ),
+    ],
+    ids=["no output", "no input", "neither"],
+)
+async def test_each_count_that_is_not_reported_counts_as_its_part_of_the_reservation(
+    missing: tuple[bytes, ...], expected: dict[str, int | None]
+) -> None:
+    limited = context(QUESTION, tools(), remaining=Remaining(9, cost=1.0))
+    with FaultyServer(Fault("no count", lambda each: acts.uncounted(each, *missing))) as server:
+        planner = GeminiPlanner(
+            "m", api_key="none", base_url=server.url, max_tokens=64, prices={"m": PRICE}
+        )
+        worst = planner.worst_case(limited)
+        usage = (await ask(planner, limited)).plan.usage
+        await planner.close()
+    read = expected["input_tokens"] or worst.input_tokens
+    assert worst.input_tokens > 7
+    assert (usage.input_tokens, usage.output_tokens) == (read, expected["output_tokens"])
+    assert usage.cost == pytest.approx(PRICE.cost(usage))

@@ -8,13 +8,22 @@ import pytest
 
 from agentic_kernel import Task
 from agentic_kernel_engine import Limits
-from agentic_kernel_engine.loop import NOTHING_USED, Usage
+from agentic_kernel_engine.loop import NOTHING_USED, Remaining, Usage
+from agentic_kernel_engine.providers import Price
 from agentic_kernel_openai import OpenAIRuntime
+from integration.peers import acts
+from integration.peers.exchange import Exchange
+from integration.peers.faults import Fault
 from integration.peers.faulty import FaultyServer
 
-from .asking import KEY, failure, planning, seen, without_tools
+from .asking import KEY, ask, failure, planning, seen, without_tools
 from .test_faults import every_api, fails
 
+NAMES = {
+    "responses": (b"input_tokens", b"output_tokens"),
+    "chat": (b"prompt_tokens", b"completion_tokens"),
+}
+"""By API: the names of its counts."""
 COUNTED = Usage(7, 3, cost=4.75e-05)
 """The usage that the peer reports, at the price of gpt-4o."""
 USED = {
@@ -77,3 +86,32 @@ async def test_only_the_known_use_of_a_failed_call_is_spent(
         ) as runtime:  # fmt: skip
             assert (await runtime.run(task)).status == "failure"
             assert (await runtime.outcome(task.id)).usage.cost == left
+
+
+@every_api
+@pytest.mark.parametrize("missing", ["input", "output", "both"])
+async def test_each_count_that_is_not_reported_counts_as_its_part_of_the_reservation(
+    api: str, missing: str
+) -> None:
+    no_input, no_output = missing != "output", missing != "input"
+    names = NAMES[api][not no_input : 1 + no_output]
+    limited, price = without_tools(remaining=Remaining(9, cost=1.0)), Price(2.0, 10.0)
+    with FaultyServer(Fault("no count", lambda each: acts.uncounted(each, *names))) as server:
+        async with planning(api, server.url, max_tokens=64, prices={"gpt-4o": price}) as planner:
+            worst = planner.worst_case(limited)
+            usage = (await ask(planner, limited))[1].usage
+    assert worst.input_tokens > 7
+    assert usage.input_tokens == (worst.input_tokens if no_input else 7)
+    assert usage.output_tokens == (64 if no_output else 3)
+    assert usage.cost == pytest.approx(price.cost(usage))
+
+
+@every_api
+async def test_a_failed_call_with_a_part_of_its_usage_has_no_known_usage(api: str) -> None:
+    def act(exchange: Exchange) -> None:
+        pieces = exchange.wire.text(exchange.model, ["All "], "length")
+        exchange.answer([piece.replace(NAMES[api][1], b"no_count") for piece in pieces])
+
+    with FaultyServer(Fault("cut, without a count", act)) as server:
+        async with planning(api, server.url) as planner:
+            assert (await failure(planner, without_tools())).usage is None

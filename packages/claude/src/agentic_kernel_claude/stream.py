@@ -87,7 +87,7 @@ class Reply(Reader):
             case "message_delta":
                 self._stop(got(event, "delta"))
                 self._count(got(event, "usage"))
-                self._counted = bool(self.reason) and got(event, "usage") is not None
+                self._counted = bool(self.reason) and "output_tokens" not in self.uncounted
             case "message_stop":
                 self.done = True
 
@@ -185,7 +185,11 @@ class Reply(Reader):
         self._refused = got(told, "stop_details") or self._refused
 
     def _count(self, told: Any) -> None:
-        """Store the counts of a usage; a later count includes the earlier one and replaces it."""
+        """Store the counts of a usage; a later count includes the earlier one and replaces it.
+
+        The output counts only in the latest usage: at the beginning it is that of the first token.
+        """
+        self._counts.pop("output_tokens", None)
         new = {name: got(told, name) for name in _COUNTED}
         self._counts |= {name: count for name, count in new.items() if count is not None}
         self.count = counted(self._counts or None, _COUNTS)

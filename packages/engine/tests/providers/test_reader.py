@@ -174,6 +174,28 @@ def test_counts_of_several_names_are_added() -> None:
     assert counted(None, names) is None
 
 
+@pytest.mark.parametrize(
+    ("usage", "uncounted"),
+    [
+        ({"read": 1, "said": 0}, ()),
+        ({"read": 1}, ("output_tokens",)),
+        ({"read": 1, "said": None, "thoughts": 3}, ("output_tokens",)),
+        ({"said": 1, "cached": 3}, ("input_tokens",)),
+        ({}, ("input_tokens", "output_tokens")),
+    ],
+    ids=["both", "no output", "a part of the output", "a part of the input", "empty"],
+)
+def test_a_count_that_is_missing_is_uncounted(
+    usage: dict[str, int | None], uncounted: tuple[str, ...]
+) -> None:
+    found = counted(usage, {"input_tokens": "read cached", "output_tokens": "said thoughts"})
+    assert found is not None
+    assert found.uncounted == uncounted
+    filled = found.filled(Usage(70, 80)).usage
+    assert filled.input_tokens == (70 if "input_tokens" in uncounted else usage["read"])
+    assert filled.output_tokens == (80 if "output_tokens" in uncounted else usage["said"])
+
+
 def test_arguments_that_an_sdk_parsed_are_json_again_if_a_store_accepts_them() -> None:
     assert arguments({"args": {"a": [1, None]}}, "args") == '{"a":[1,null]}'
     assert arguments({"args": None}, "args") == "{}"

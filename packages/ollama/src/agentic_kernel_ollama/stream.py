@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from agentic_kernel_engine.loop import Delta, Usage
-from agentic_kernel_engine.providers import Answer, Counted, Malformed, Reader, Unusable
+from agentic_kernel_engine.loop import Delta
+from agentic_kernel_engine.providers import Answer, Malformed, Reader, Unusable
 from agentic_kernel_engine.providers import failures as names
-from agentic_kernel_engine.providers.reading import arguments, count, got, several, text
+from agentic_kernel_engine.providers.reading import arguments, count, counted, got, several, text
 
 COUNTS: Final = {"input_tokens": "prompt_eval_count", "output_tokens": "eval_count"}
 """By field of `Usage`: the API's count."""
@@ -26,7 +26,6 @@ class Reply(Reader):
 
     def __init__(self, step: int, parallel: bool) -> None:
         super().__init__(step, parallel=parallel)
-        self._counts: dict[str, int] = {}
         self._durations: dict[str, int] = {}
 
     def read(self, event: Any) -> Iterator[Delta]:
@@ -40,11 +39,7 @@ class Reply(Reader):
             yield from self.call("", text(function, "name"), arguments(function, "arguments"))
         if got(event, "done"):
             self.done, self.reason = True, text(event, "done_reason")
-            self._counts = {
-                name: count(event, theirs)
-                for name, theirs in COUNTS.items()
-                if got(event, theirs) is not None
-            }
+            self.count = counted(event, COUNTS)
             taken = {name: count(event, name, LONGEST) for name in DURATIONS}
             self._durations = {name: time for name, time in taken.items() if time}
 
@@ -68,10 +63,4 @@ class Reply(Reader):
         return self.kept(
             items=[{"thinking": thinking}] if thinking and self.calls else None,
             further={"durations": self._durations} if self._durations else {},
-            usage=Counted(Usage(**self._counts)),
-            uncounted=[name for name in COUNTS if name not in self._counts],
         )
-
-    def used(self) -> Counted | None:
-        """See `Reader`."""
-        return Counted(Usage(**self._counts)) if self._counts.keys() == COUNTS.keys() else None

@@ -538,7 +538,8 @@ class APIPlanner(ABC):
         if failure.usage is None:
             with suppress(ValueError):
                 counted = reader.used()
-                failure.usage = None if counted is None else self._priced(counted)
+                known = counted is not None and not counted.uncounted
+                failure.usage = self._priced(counted) if counted and known else None
         return failure
 
     def _plan(self, answer: Answer, context: Context, shown: Sequence[Function]) -> Plan:
@@ -555,10 +556,8 @@ class APIPlanner(ABC):
         limited = (left.input_tokens, left.output_tokens, left.cost) != (None, None, None)
         if counted is None:
             return self.worst_case(context) if limited else NOTHING_USED
-        if answer.uncounted and limited:
-            worst = self.worst_case(context)
-            unknown = {name: getattr(worst, name) for name in answer.uncounted}
-            counted = Counted(msgspec.structs.replace(counted.usage, **unknown), counted.written)
+        if counted.uncounted and limited:
+            counted = counted.filled(self.worst_case(context))
         return self._priced(counted)
 
     def _priced(self, counted: Counted) -> Usage:

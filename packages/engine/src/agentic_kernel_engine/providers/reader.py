@@ -44,6 +44,13 @@ class Counted(NamedTuple):
     """Without its cost."""
     written: int = 0
     """Input tokens that were written to a cache."""
+    uncounted: tuple[str, ...] = ()
+    """The fields of the usage that the server did not report."""
+
+    def filled(self, worst: Usage) -> Counted:
+        """Return the counts, with the worst case of each field that the server did not report."""
+        unknown = {name: getattr(worst, name) for name in self.uncounted}
+        return Counted(msgspec.structs.replace(self.usage, **unknown), self.written)
 
 
 @dataclass(slots=True)
@@ -71,8 +78,6 @@ class Answer:
     """Further data for `Plan.provider`."""
     usage: Counted | None = None
     """None if the server did not report it."""
-    uncounted: Sequence[str] = ()
-    """The fields of the usage that the server did not report."""
     model: str = ""
 
 
@@ -240,7 +245,12 @@ class Reader(ABC):
 
     def used(self) -> Counted | None:
         """Return the most that the answer has used; None if the server has not told it yet."""
-        return self.count if self.done else self.begun()
+        return self.count if self.done and not self.uncounted else self.begun()
+
+    @property
+    def uncounted(self) -> tuple[str, ...]:
+        """The fields of the usage that the server has not reported so far."""
+        return () if self.count is None else self.count.uncounted
 
     def begun(self) -> Counted | None:
         """Return the most that an answer at its beginning may use; None if that is not known.
@@ -251,6 +261,8 @@ class Reader(ABC):
         count, most = self.count, self.most
         if count is None or most is None or not count.usage.input_tokens:
             return None  # Some servers count nothing at the beginning.
+        if "input_tokens" in count.uncounted:
+            return None
         most = max(most, count.usage.output_tokens)
         return Counted(msgspec.structs.replace(count.usage, output_tokens=most), count.written)
 

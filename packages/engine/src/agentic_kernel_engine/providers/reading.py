@@ -16,6 +16,8 @@ from .reader import Counted
 
 _BARE: Final = (str, int, float, list)
 """The types of JSON values without named parts; null stands for an object that is missing."""
+_CHARGED: Final = ("input_tokens", "output_tokens")
+"""The fields of a usage that every server has to report."""
 
 
 def got(value: Any, name: str) -> Any:
@@ -142,6 +144,11 @@ def arguments(value: Any, name: str) -> str:
 def counted(usage: Any, names: Mapping[str, str]) -> Counted | None:
     """Return the usage that a server reported; None if it reported none.
 
+    The input or the output is uncounted if the first of its names is missing or null: the other
+    names tell only a part of it, e.g. the thoughts or the tokens of a cache. Gemini leaves out the
+    count of an output that is empty, e.g. after it blocked a prompt. That cannot be told apart from
+    a count that a server does not report, so it counts as uncounted, which is never too low.
+
     Args:
         usage: The object that has the counts.
         names: By field of `Usage`, and for ``written``: the name of the count; of one in a part of
@@ -159,4 +166,5 @@ def counted(usage: Any, names: Mapping[str, str]) -> Counted | None:
             part, dot, inner = name.partition(".")
             counts[field] += count(got(usage, part), inner) if dot else count(usage, part)
     written = counts.pop("written", 0)
-    return Counted(Usage(**counts), written)
+    uncounted = [name for name in _CHARGED if got(usage, names[name].split()[0]) is None]
+    return Counted(Usage(**counts), written, tuple(uncounted))
