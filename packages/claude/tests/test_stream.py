@@ -403,3 +403,22 @@ def test_the_output_at_the_beginning_does_not_stand_for_the_output_at_the_end() 
     usage = reply.answer().usage
     assert usage == Counted(Usage(10, 0), 0, ("output_tokens",))
     assert reply.used() == Counted(Usage(10, 4096))
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [
+        ("mcp_tool_use", "id"), ("mcp_tool_use", "name"), ("mcp_tool_use", "server_name"),
+        ("server_tool_use", "id"), ("server_tool_use", "name"),
+        ("mcp_tool_result", "tool_use_id"), ("web_search_tool_result", "tool_use_id"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("value", [None, 7], ids=["null", "a number"])
+def test_a_block_that_could_not_be_sent_back_is_no_answer(
+    kind: str, field: str, value: Any
+) -> None:
+    names = ("id", "name", "server_name", "tool_use_id")
+    block = {"type": kind, "content": [], **dict.fromkeys(names, "x"), field: value}
+    whole = {"type": "message", "model": "m", "content": [block], "stop_reason": "end_turn"}
+    with pytest.raises(Malformed, match=field):
+        Reply(Wire(), None).whole(whole)

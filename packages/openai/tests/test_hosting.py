@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.loop import PlannerError
-from agentic_kernel_engine.providers import citations_of, plan_of
+from agentic_kernel_engine.loop import AskUser, PlannerError, UserMessage
+from agentic_kernel_engine.providers import Malformed, citations_of, plan_of
 from agentic_kernel_openai import OpenAIChatPlanner, OpenAIPlanner, OpenAIRuntime
 from agentic_kernel_openai.responses_stream import ResponsesReader
 from integration.peers.exchange import Exchange
 from integration.peers.faults import Fault
 from integration.peers.faulty import FaultyServer
 
-from .asking import ask, planning, seen
+from .asking import ask, failure, planning, seen, turn
 
 
 async def test_they_stand_beside_the_functions_of_each_request() -> None:
@@ -80,3 +80,34 @@ def test_the_sources_of_an_answer_are_in_its_plan() -> None:
     assert citations_of(plan.provider) == [
         {"url": "https://a.example", "title": "A"}, {"title": "bill.pdf"},
     ]  # fmt: skip
+
+
+WISH: dict[str, Any] = {
+    "type": "mcp_approval_request", "id": "mcpr_1", "server_label": "wiki", "name": "search",
+    "arguments": "{}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", ["id", "name", "server_label", "type"])
+@pytest.mark.parametrize("value", [None, 7, ""], ids=["null", "a number", "empty"])
+def test_an_item_that_could_not_be_answered_later_is_no_answer(field: str, value: Any) -> None:
+    reader = ResponsesReader(stored=False)
+    reader.whole({"status": "completed", "output": [WISH | {field: value}]})
+    with pytest.raises(Malformed, match=field):
+        reader.answer()
+
+
+def test_two_approvals_of_one_id_are_no_answer() -> None:
+    reader = ResponsesReader(stored=False)
+    reader.whole({"status": "completed", "output": [WISH, WISH]})
+    with pytest.raises(Malformed, match="same id"):
+        reader.answer()
+
+
+async def test_an_approval_without_an_id_in_a_stored_transcript_is_a_typed_failure() -> None:
+    item = {name: value for name, value in WISH.items() if name != "id"}
+    asked = turn(AskUser("May it?"), provider={"impl": "openai/responses", "items": [item]})
+    async with planning("responses", "http://127.0.0.1:9") as planner:
+        failed = await failure(planner, seen(asked, UserMessage("yes")))
+    assert failed.code == "openai/bad_options"
+    assert "'mcp_approval_request' whose id is None" in failed.message

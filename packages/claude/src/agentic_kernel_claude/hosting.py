@@ -16,6 +16,10 @@ HOSTING: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """By word: the tool, in its version of the SDK's API."""
 NEEDS: Final[Mapping[str, Sequence[str]]] = {"mcp": ("name", "url")}
+READ: Final[Mapping[str, str]] = {
+    "mcp_tool_use": "id name server_name", "tool_use": "id name", "tool_result": "tool_use_id"
+}  # fmt: skip
+"""See `kind_of`."""
 
 
 def cite(found: Citations, blocks: Sequence[Mapping[str, Any]]) -> None:

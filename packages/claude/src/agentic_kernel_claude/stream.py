@@ -13,13 +13,14 @@ from agentic_kernel_engine.providers.reading import (
     arguments,
     counted,
     got,
+    kind_of,
     number,
     plain,
     several,
     text,
 )
 
-from .hosting import cite
+from .hosting import READ, cite
 from .messages import Wire
 
 _CHANNELS: Final = {"text": "", "thinking": "reasoning"}
@@ -185,11 +186,8 @@ class Reply(Reader):
         self._refused = got(told, "stop_details") or self._refused
 
     def _count(self, told: Any) -> None:
-        """Store the counts of a usage; a later count includes the earlier one and replaces it.
-
-        The output counts only in the latest usage: at the beginning it is that of the first token.
-        """
-        self._counts.pop("output_tokens", None)
+        """Store the counts of a usage; a later count includes the earlier one and replaces it."""
+        self._counts.pop("output_tokens", None)  # At the beginning it is that of the first token.
         new = {name: got(told, name) for name in _COUNTED}
         self._counts |= {name: count for name, count in new.items() if count is not None}
         self.count = counted(self._counts or None, _COUNTS)
@@ -204,17 +202,13 @@ class Reply(Reader):
 
     def _asked(self, index: int, block: Mapping[str, Any]) -> Asked:
         id, name = text(block, "id"), text(block, "name")
-        if not id:
-            raise Malformed("a call in the answer has no id")
         # The text itself, because parsing drops a key that the model wrote twice.
         return Asked(id, name, self._arguments.get(index) or arguments(block, "input"))
 
 
 def _block(block: Any) -> dict[str, Any]:
     made = plain(block)
-    kind = made.get("type")
-    if not isinstance(kind, str):
-        raise Malformed("a block of the answer has no type")
+    kind = kind_of(made, READ)
     if kind in _CHANNELS and made.get(kind) is None:
         made[kind] = ""  # Some servers begin a block with null.
     return made

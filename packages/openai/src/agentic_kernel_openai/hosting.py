@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from agentic_kernel_engine.providers import Citations, Heard, Message
+from agentic_kernel_engine.providers import Citations, Heard, Malformed, Message
 from agentic_kernel_engine.providers.reading import got, several, text
 
 HOSTING: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -21,6 +21,8 @@ NEEDS: Final[Mapping[str, Sequence[str]]] = {
 }
 WISH: Final = "mcp_approval_request"
 """The type of an item that asks for the approval of a call of a hosted MCP server."""
+READ: Final[Mapping[str, str]] = {WISH: "id server_label name"}
+"""See `kind_of`."""
 YES: Final = ("yes", "approve", "approved")
 """The answers of a person that approve such a call."""
 
@@ -28,6 +30,9 @@ YES: Final = ("yes", "approve", "approved")
 def question(output: Sequence[Any]) -> str:
     """Return the question to a person in the approvals that an answer asks for; empty for none."""
     wished: list[str] = []
+    ids = [text(item, "id") for item in output if got(item, "type") == WISH]
+    if len(set(ids)) != len(ids):
+        raise Malformed("two requests for an approval in the answer have the same id")
     for item in output:
         if got(item, "type") == WISH:
             label, name, given = (text(item, key) for key in ("server_label", "name", "arguments"))

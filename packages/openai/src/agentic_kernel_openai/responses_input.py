@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from agentic_kernel_engine.providers import Document, Heard, Image, Message, Said
+from agentic_kernel_engine.providers.reading import stored
 
 from .documents import response_file
 from .hosting import WISH, approval
@@ -31,7 +32,7 @@ def items_of(messages: Iterable[Message]) -> list[Any]:
         elif isinstance(message, Said):
             kept = message.kept(_called)
             items += kept or _said(message)
-            wished = [each["id"] for each in kept if each.get("type") == WISH]
+            wished = [stored(each, "id") for each in kept if each.get("type") == WISH]
         else:
             for result in message:
                 form = {"type": "function_call_output", "call_id": result.id}

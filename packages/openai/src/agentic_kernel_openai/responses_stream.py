@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from agentic_kernel_engine.loop import Delta
 from agentic_kernel_engine.providers import Answer, Asked, Counted, Malformed, Reader
-from agentic_kernel_engine.providers.reading import counted, got, plain, several, text
+from agentic_kernel_engine.providers.reading import counted, got, kind_of, plain, several, text
 
 from .failures import Reported, not_of_the_answer
-from .hosting import cite, question
+from .hosting import READ, cite, question
 
 _CHANNELS: Final = {
     "response.output_text.delta": "",
@@ -61,7 +61,7 @@ class ResponsesReader(Reader):
             return (Delta(piece, _CHANNELS[kind]),) if piece else ()
         if kind == "response.output_item.done":
             item = got(event, "item")
-            self._items[got(item, "id") or len(self._items)] = item
+            self._items[text(item, "id") or len(self._items)] = item
         elif kind in _ENDS:
             self.whole(got(event, "response"))
         elif kind == "error":
@@ -85,7 +85,7 @@ class ResponsesReader(Reader):
             raise Malformed("the response came before the answer was ready; do not set background")
         # Only the item's own event is sure to have its encrypted reasoning in full.
         output = [
-            self._items.get(got(item, "id"), item) if got(item, "type") == _REASONING else item
+            self._items.get(text(item, "id"), item) if got(item, "type") == _REASONING else item
             for item in several(response, "output") or self._items.values()
         ]
         for item in output:
@@ -108,7 +108,7 @@ class ResponsesReader(Reader):
         return counted(got(self._response, "usage"), _COUNTS)
 
     def _take(self, item: Any) -> None:
-        kind = got(item, "type")
+        kind = kind_of(item, READ)
         if kind == "message":
             parts = several(item, "content")
             self.tell("".join(text(part, "text") for part in parts))

@@ -9,7 +9,7 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 
-from .. import values
+from .. import edges, values
 from ..plans.plan import LARGEST, Usage
 from .answers import Malformed
 from .reader import Counted
@@ -89,6 +89,44 @@ def count(value: Any, name: str, most: int = LARGEST) -> int:
     if type(found) is not int or not 0 <= found <= most:
         raise Malformed(f"{name} is not a whole number from 0 to {most:,}")
     return found
+
+
+def kind_of(item: Any, needs: Mapping[str, str]) -> str:
+    """Return the type of an item of an answer, whose fields that are read later are all there.
+
+    Such a field is read when a person answers the item, or when the item is sent back. The model
+    would then have been asked in vain.
+
+    Args:
+        item: The item.
+        needs: By the end of a type: the names of its fields. The first one that fits counts.
+
+    Raises:
+        Malformed: The type or such a field is missing, or is not a string.
+    """
+    kind = text(item, "type")
+    if not kind:
+        raise Malformed("an item of the answer has no type")
+    for name in next((names for end, names in needs.items() if kind.endswith(end)), "").split():
+        if not text(item, name):
+            raise Malformed(f"an item of the answer is {kind[:40]!a}, and it has no {name}")
+    return kind
+
+
+def stored(item: Mapping[str, Any], name: str) -> str:
+    """Return a text in an item of an earlier answer.
+
+    Raises:
+        InvalidValue: The text is missing. Version 0.1 stored such items.
+    """
+    found = item.get(name)
+    if isinstance(found, str) and found:
+        return found
+    raise InvalidValue(
+        "transcript",
+        f"has an item {item.get('type')!a:.40} whose {name} is {edges.came(found)}, so the vendor "
+        "cannot take its answer; start a new Task",
+    )
 
 
 def says(value: Any, *beside: str) -> bool:
