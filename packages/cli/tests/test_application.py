@@ -169,7 +169,14 @@ def test_what_a_killed_process_left_is_shown_and_recovered_by_the_app(crew: Term
     assert "no process runs it; only a Host that serves 'steps' can run it" in listed
     left = crew.call("recover", code=5).err
     assert "left: task it: only a Host that serves 'steps' can run it; start one, or name" in left
-    assert "recover it" in crew.call("--app", "crew:steps", "show", "it").out
+    app = "--app", "crew:steps"
+    assert "no process runs it; recover it" in crew.call(*app, "list").out
+    assert "recover it" in crew.call(*app, "show", "it").out
+    watching = crew.start(*app, "watch", "it")
+    watching.until(err="no process runs this Task now; let it go on with: agentic-kernel ")
+    watching.until(err=" --app crew:steps recover it")
+    watching.process.terminate()
+    watching.ended(143)
     (folder(crew) / "open").touch()
     crew.call("--app", "crew:steps", "recover")
     assert crew.call("--json", "show", "it").lines[0]["status"] == "success"

@@ -147,7 +147,7 @@ class Screen(rendering.Paper):
 def shown(
     width: int,
     *records: Record,
-    lost: tuple[str, ...] = (),
+    lost: Mapping[str, str] = MappingProxyType({}),
     used: Mapping[str, Used] = MappingProxyType({}),
 ) -> list[str]:
     screen = Screen(width)
@@ -166,7 +166,7 @@ FAMILY = (
 
 @pytest.mark.parametrize("width", [60, 80, 120, 160])
 def test_no_id_is_cut_and_no_line_is_wider_than_the_terminal(width: int) -> None:
-    lines = shown(width, *FAMILY, running("left", None), lost=("left",))
+    lines = shown(width, *FAMILY, running("left", None), lost={"left": "recover it"})
     text = "\n".join(lines)
     for each in FAMILY:
         assert each.task.id in text

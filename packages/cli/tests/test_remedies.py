@@ -252,6 +252,20 @@ def test_a_task_that_no_process_runs_is_told_how_to_recover_it(
     assert named.endswith(" --app my_shop:shop recover left-alone")
 
 
+def test_list_and_show_name_the_same_remedy_for_a_task_that_no_process_runs(
+    told: Told, capfd: pytest.CaptureFixture[str]
+) -> None:
+    keep(Path(), "it")
+    taker = "only a Host that serves 'acme' can run it; start one, or name yours with --app"
+    for app, remedy in (((), taker), (("--app", "my_shop:shop"), "recover it")):
+        for verb in (("list",), ("show", "it")):
+            assert _run(*parted([*app, *verb])) == 0
+            assert f"no process runs it; {remedy}" in capfd.readouterr().out
+    Path("agentic-kernel.toml").write_text('app = "my_shop:shop"\n')
+    assert _run(*parted(["list"])) == 0
+    assert "no process runs it; recover it" in capfd.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("note", "need", "then"),
     [

@@ -50,7 +50,6 @@ def test_a_pipe_gets_one_visible_line_for_each_fact(
         rendering.Paper(),
         task,
         said=FORGED,
-        orphaned=False,
         decisions=list(
             rendering.decision_lines(
                 [Event("approval.given", {"by": FORGED, "why": FORGED, "digest": FORGED}, NOW)]
@@ -68,7 +67,7 @@ def test_a_pipe_gets_one_visible_line_for_each_fact(
 
 
 def test_every_row_and_event_is_one_visible_line(capsys: pytest.CaptureFixture[str]) -> None:
-    rows.show(rendering.Paper(), [Record(hostile()), Record(failed())], (), NOW, {})
+    rows.show(rendering.Paper(), [Record(hostile()), Record(failed())], {}, NOW, {})
     rendering.event_row(Event(f"odd{FORGED}", {"text": FORGED, FORGED: 1}, NOW, EventId(1, 0)))
     rendering.finding_line(rendering.Paper(width=10_000), FORGED, False, FORGED, FORGED, True)
     lines = capsys.readouterr().out.split("\n")[:-1]
@@ -109,7 +108,7 @@ def test_a_moment_at_the_edge_of_the_calendar_is_shown(
     rendering.event_row(Event("x.y", {}, None))
     task = Task.new(summary="", instructions="", runtime_kind="local", id="it", at=NOW)
     object.__setattr__(task, "created_at", at)
-    rows.show(rendering.Paper(), [Record(task)], (), NOW, {})
+    rows.show(rendering.Paper(), [Record(task)], {}, NOW, {})
     assert year in capsys.readouterr().out
 
 

@@ -141,11 +141,11 @@ def test_tasks_whose_ids_differ_by_an_escape_are_shown_and_proposed_apart(
         task = a_task(Pause(), id=task_id)
         way_on = proposal(Folder(Path("here"), named=True), task)
         assert way_on == f"agentic-kernel --state here resume {word}"
-        rendering.task_details(rendering.Paper(), task, said="", orphaned=False, way_on=way_on)
+        rendering.task_details(rendering.Paper(), task, said="", way_on=way_on)
         details = capsys.readouterr().out.splitlines()
         assert details[0] == f"id: {shown}"
         assert details[-1] == f"go on with: {way_on}"
-        rows.show(rendering.Paper(), [Record(task)], (), NOW, {})
+        rows.show(rendering.Paper(), [Record(task)], {}, NOW, {})
         assert capsys.readouterr().out.startswith(f"{shown}\t")
         screen = text_screen()
         screen.begin([(task, [])])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 
 from agentic_kernel import CannotStart, IllegalTransition, Task, TaskStatus
 from agentic_kernel_engine import Event, EventId, Host, Record, Unreadable
 from agentic_kernel_engine.events import TASK_PAUSED
 
-from .kinds import elsewhere, taker
+from .kinds import elsewhere
 from .place import find_task, orphaned
 from .running import CODES
 from .stop import Stop
@@ -125,13 +125,19 @@ async def abandoned(host: Host, given: str, lease: float) -> Record:
 
 
 async def watch(
-    host: Host, task: Task, screen: Screen, stop: Stop, after: EventId | None = None
+    host: Host,
+    task: Task,
+    screen: Screen,
+    stop: Stop,
+    left: Callable[[Task], str],
+    after: EventId | None = None,
 ) -> int:
     """Show a Task's durable events until it ends or is paused; return the exit code.
 
     A stop request ends this earlier, and the Task goes on.
 
     Args:
+        left: Returns the remedy for a running Task that no process runs.
         after: Only events after this one; None for all of them.
     """
     task_id = task.id
@@ -143,9 +149,9 @@ async def watch(
 
     async def mind() -> None:
         # A process that dies writes no event, so poll for its death.
-        while not await orphaned(host, await host.record(task_id)):  # noqa: ASYNC110
+        while not await orphaned(host, record := await host.record(task_id)):  # noqa: ASYNC110
             await asyncio.sleep(_ORPHAN_CHECK)
-        screen.tell(f"no process runs this Task now; {taker(task.runtime_kind)}")
+        screen.tell(f"no process runs this Task now; {left(record.task)}")
 
     jobs = [asyncio.ensure_future(job) for job in (follow(), stop.wait(), mind())]
     following, stopping = jobs[:2]

@@ -8,7 +8,7 @@ from agentic_kernel import CannotStart, Task, TaskStatus
 
 from . import waiting
 from .grants import Wish
-from .kinds import serves
+from .kinds import serves, taker
 from .place import Place
 from .text import label
 
@@ -51,8 +51,13 @@ APP: Final = "MODULE:OBJECT"
 """Stands for the app that a person may have."""
 
 
+def remedy(place: Place | Ways, task: Task) -> str:
+    """The remedy for a running Task that no process runs, in a few words."""
+    return "recover it" if _own(place, task.runtime_kind) else taker(task.runtime_kind)
+
+
 def way_back(called: Invocation, task: Task) -> str:
-    """The remedy for a running Task that no process runs."""
+    """The remedy for a running Task that no process runs, with the command."""
     recover = proposal(called.ways, task)
     if recover is not None:
         return f"let it go on with: {recover}"

@@ -20,7 +20,6 @@ from agentic_kernel_engine.waiting import WAITING_FOR
 
 from . import waiting
 from .costs import NOTHING, Used
-from .kinds import taker
 from .text import as_json, content, label, line
 
 COLOURS: Mapping[str, str] = {
@@ -95,7 +94,7 @@ def task_details(
     task: Task,
     *,
     said: str,
-    orphaned: bool,
+    left: str = "",
     used: Used = NOTHING,
     decisions: Sequence[str] = (),
     way_on: str | None = None,
@@ -108,7 +107,7 @@ def task_details(
 
     Args:
         said: The text so far; shown while there is no result.
-        orphaned: True if the Task is running and no live process runs it.
+        left: The remedy if the Task is running and no live process runs it; else empty.
         used: What its own calls of models used.
         decisions: The decisions of people, with the names that were recorded.
         way_on: The command that lets the Task go on.
@@ -120,7 +119,7 @@ def task_details(
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     shown = content if console.is_terminal else label
-    facts = list(_facts(task, said, orphaned, shown))
+    facts = list(_facts(task, said, left, shown))
     if used.total or used.cost:
         facts.append(("used", _spent(used)))
     facts += [("decided", decision) for decision in decisions]
@@ -142,16 +141,11 @@ def _spent(used: Used) -> str:
 
 
 def _facts(
-    task: Task, said: str, orphaned: bool, shown: Callable[[str], str]
+    task: Task, said: str, left: str, shown: Callable[[str], str]
 ) -> Iterator[tuple[str, str]]:
     """Yield names and values, all safe to show; ``shown`` makes a text of several lines safe."""
     yield "id", label(task.id)
-    yield (
-        "status",
-        line(
-            task.status + (f" (no process runs it; {taker(task.runtime_kind)})" if orphaned else "")
-        ),
-    )
+    yield "status", line(task.status + (f" (no process runs it; {left})" if left else ""))
     yield "summary", label(task.summary)
     yield "runtime", label(task.runtime_kind)
     if task.agent_name is not None:

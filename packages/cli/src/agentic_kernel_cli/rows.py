@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -15,7 +15,6 @@ from agentic_kernel_engine import Record
 
 from . import waiting
 from .costs import NOTHING, Used
-from .kinds import taker
 from .rendering import stamp, state_text
 from .text import cut, label, line
 
@@ -35,7 +34,7 @@ _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 def show(
     console: Console,
     records: Sequence[Record],
-    lost: Collection[str],
+    lost: Mapping[str, str],
     now: datetime,
     used: Mapping[str, Used],
 ) -> None:
@@ -44,7 +43,7 @@ def show(
     Args:
         console: The console; if it is no terminal, each Task is one line of values between tabs.
         records: The Tasks, newest first.
-        lost: The ids of those that no living process runs.
+        lost: The remedies for those that no living process runs, by their ids.
         now: The moment from which the times are told.
         used: What the Tasks used, by their ids, if it is known.
     """
@@ -73,7 +72,7 @@ def show(
 
 def _lines(
     records: Sequence[Record],
-    lost: Collection[str],
+    lost: Mapping[str, str],
     now: datetime,
     used: Mapping[str, Used],
     width: int,
@@ -111,7 +110,7 @@ def _lines(
             yield more
 
 
-def _values(record: Record, lost: Collection[str], used: Used | None) -> Iterator[str]:
+def _values(record: Record, lost: Mapping[str, str], used: Used | None) -> Iterator[str]:
     task = record.task
     yield from (label(task.id), task.status, label(task.runtime_kind), stamp(task.created_at))
     yield from (_title(task), _says(record, lost))
@@ -143,11 +142,11 @@ def _title(task: Task) -> str:
     return label(task.summary or task.instructions, _LONGEST)
 
 
-def _says(record: Record, lost: Collection[str]) -> str:
+def _says(record: Record, lost: Mapping[str, str]) -> str:
     """What the Task waits for, or that no process runs it."""
     task = record.task
     if task.id in lost:
-        return line(f"no process runs it; {taker(task.runtime_kind)}")
+        return line(f"no process runs it; {lost[task.id]}")
     return cut("; ".join(waiting.lines(task)), _LONGEST)
 
 

@@ -16,6 +16,7 @@ from ..text import command_line, label, seconds
 if TYPE_CHECKING:
     from agentic_kernel_engine import Host, Unreadable
 
+    from ..invocation import Invocation
     from ..listing import Listed
 
 _Status = Literal["running", "paused", "success", "failure", "cancelled"]
@@ -84,7 +85,9 @@ def list_tasks(
         for each in damaged:
             rendering.unreadable_line(each)
         return 0
-    rows.show(rendering.Paper(), listed.records, listed.lost, datetime.now(UTC), listed.used)
+    rows.show(
+        rendering.Paper(), listed.records, _lost(called, listed), datetime.now(UTC), listed.used
+    )
     if not listed.records and not damaged:
         where = label(str(called.place))
         _note(f"no Task in {where} fits" if chosen or after else f"no Tasks in {where} yet")
@@ -98,6 +101,16 @@ def list_tasks(
     for told in rendering.unreadable_lines(damaged):
         _note(told)
     return 0
+
+
+def _lost(called: Invocation, listed: Listed) -> dict[str, str]:
+    """The remedies for the Tasks that no process runs, by their ids."""
+    if not listed.lost:
+        return {}
+    from ..proposals import remedy  # Most lists need none.
+
+    tasks = [record.task for record in listed.records if record.task.id in listed.lost]
+    return {task.id: remedy(called.ways, task) for task in tasks}
 
 
 def _kinds(runtime: str) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ def show(
     from .. import rendering
     from ..costs import used_in
     from ..place import find_task, history, orphaned, text_of
-    from ..proposals import host_of, proposal
+    from ..proposals import host_of, proposal, remedy
 
     called, place = invocation(context), cursor(after)
     if place is not None and not events:
@@ -49,7 +49,7 @@ def show(
                 task,
                 said=said,
                 used=used,
-                orphaned=gone,
+                left=remedy(called.ways, task) if gone else "",
                 decisions=list(rendering.decision_lines(happened)),
                 way_on=proposal(called.ways, task)
                 if gone or task.status is TaskStatus.PAUSED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -18,6 +19,7 @@ def watch(
     """Follow a Task that runs elsewhere, until it ends or is paused."""
     from .. import control
     from ..place import find_task
+    from ..proposals import way_back
     from ..stop import Stop
 
     called, place = invocation(context), cursor(after)
@@ -26,6 +28,7 @@ def watch(
         stop = Stop()
         with stop.on_signals():
             task = (await find_task(host, wanted(given, last))).task
-            return await control.watch(host, task, called.screen(stop), stop, place)
+            left = partial(way_back, called)
+            return await control.watch(host, task, called.screen(stop), stop, left, place)
 
     return called.controlled(watching)
