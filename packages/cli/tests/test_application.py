@@ -7,6 +7,7 @@ import shlex
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -57,6 +58,15 @@ class Steps:
             count += 1
             await job.checkpoint(count)
         return {"text": f"{count} steps, {list(job.task.supplements)}"}
+
+@tool(effect="write")
+async def pay(eur: int) -> str:
+    (HERE / "paid").touch()
+    await asyncio.Event().wait()
+
+def payer(store):
+    script = ToolCall("pay", {"eur": 3}), FinalAnswer("all done")
+    return Host(Loop(ScriptedPlanner(*script), [pay]), store, runtime_kinds=["payer"], claims=False)
 
 async def steps(store):
     return Host(Steps(), store, runtime_kinds=["steps", "leaps"], claims=False)
@@ -180,6 +190,24 @@ def test_what_a_killed_process_left_is_shown_and_recovered_by_the_app(crew: Term
     (folder(crew) / "open").touch()
     crew.call("--app", "crew:steps", "recover")
     assert crew.call("--json", "show", "it").lines[0]["status"] == "success"
+
+
+@pytest.mark.torture
+def test_a_call_that_a_killed_process_began_is_of_unknown_outcome(crew: Terminals) -> None:
+    running = crew.start("--app", "crew:payer", "run", "--id", "it", "Pay.")
+    running.until(err="pay")
+    for _ in range(500):
+        if (folder(crew) / "paid").exists():
+            break
+        time.sleep(0.01)
+    running.process.kill()
+    running.end()
+    step = 'unknown outcome: pay {"eur": 3}'
+    recovered = crew.call("--app", "crew:payer", "recover")
+    assert recovered.out == "all done\n"
+    assert step in recovered.err
+    assert step in crew.call("watch", "it").err
+    assert step in crew.call("show", "it").out.splitlines()
 
 
 def test_without_the_app_a_task_is_handed_over_and_the_command_says_to_whom(

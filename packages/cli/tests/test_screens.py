@@ -11,10 +11,12 @@ import pytest
 
 from agentic_kernel import Complete, Dispatch, Fail, Failure, Kill, Mutation, Pause, Task, apply
 from agentic_kernel_cli import rendering, rows
+from agentic_kernel_cli.doubts import doubted
 from agentic_kernel_cli.place import Folder, text_of
 from agentic_kernel_cli.proposals import proposal
 from agentic_kernel_cli.streaming import JsonScreen, TextScreen
 from agentic_kernel_engine import Event, EventId, Record
+from agentic_kernel_engine.loop import INDETERMINATE
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 TURN = Event("run.turn", {}, NOW)
@@ -52,6 +54,40 @@ def test_a_result_that_was_not_streamed_is_printed(capsys: pytest.CaptureFixture
     screen.begin([(a_task(), [])])
     screen.end([a_task(Complete({"n": 1}))])
     assert capsys.readouterr().out == '{"n": 1}\n'
+
+
+CALL = {"type": "tool_call", "tool": "pay", "arguments": {"eur": 3}, "id": "c1"}
+PLANNED = Event("plan.made", {"actions": [{**CALL, "tool": "look"}, CALL]}, NOW)
+OBSERVED = {
+    "observations": [
+        {"output": "seen", "tool": "look"},
+        {"error": INDETERMINATE, "message": "begun before a crash", "tool": "pay"},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "event", "step"),
+    [
+        ([PLANNED], Event("step.observed", OBSERVED, NOW), 'pay {"eur": 3}'),
+        ([], Event("step.observed", OBSERVED, NOW), "pay"),
+        ([], Event("acme-shell/indeterminate", {"step": "touch a"}, NOW), "step touch a"),
+        ([], Event("step.indeterminate", {"of": ["\x1b"]}, NOW), r'of ["\u001b"]'),
+        ([], Event("acme/indeterminate", {}, NOW), "acme/indeterminate"),
+    ],
+)
+def test_a_step_of_unknown_outcome_is_named_as_it_happens_and_later(
+    capsys: pytest.CaptureFixture[str], before: list[Event], event: Event, step: str
+) -> None:
+    screen = text_screen()
+    screen.begin([(a_task(), before)])
+    screen.observe("first", event)
+    told = [line for line in capsys.readouterr().err.splitlines() if "outcome" in line]
+    because = "a crash cut this step, so it may have taken effect"
+    assert told == [f"unknown outcome: {step}; {because}"]
+    doubts = list(doubted([*before, event]))
+    rendering.task_details(rendering.Paper(), a_task(), said="", doubts=doubts)
+    assert f"unknown outcome: {step}" in capsys.readouterr().out.splitlines()
 
 
 def test_what_was_kept_comes_before_what_is_new(capsys: pytest.CaptureFixture[str]) -> None:

@@ -97,6 +97,7 @@ def task_details(
     left: str = "",
     used: Used = NOTHING,
     decisions: Sequence[str] = (),
+    doubts: Sequence[str] = (),
     way_on: str | None = None,
     host: str | None = None,
 ) -> None:
@@ -110,6 +111,7 @@ def task_details(
         left: The remedy if the Task is running and no live process runs it; else empty.
         used: What its own calls of models used.
         decisions: The decisions of people, with the names that were recorded.
+        doubts: The steps whose outcome is unknown, because a crash interrupted them.
         way_on: The command that lets the Task go on.
         host: The Host in which the Task goes on, if this command does not run it.
     """
@@ -123,6 +125,7 @@ def task_details(
     if used.total or used.cost:
         facts.append(("used", _spent(used)))
     facts += [("decided", decision) for decision in decisions]
+    facts += [("unknown outcome", step) for step in doubts]
     if way_on is not None:
         facts.append(("go on with", way_on))
     if host is not None:

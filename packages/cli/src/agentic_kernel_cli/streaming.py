@@ -16,6 +16,7 @@ from agentic_kernel_engine import events as vocabulary
 from agentic_kernel_engine.plans import vocabulary as loop
 
 from . import waiting
+from .doubts import Doubts, is_unknown
 from .place import Place, Spoken, text_of
 from .proposals import proposal
 from .rendering import Paper, event_line, failure_text, plain, state_text, task_line, told
@@ -37,6 +38,7 @@ _NEWS: Final[Mapping[str, str]] = {
 
 _PLAIN: Final = ("requested", "interrupt")
 """Reasons for a pause that are not shown, because the last line says enough."""
+_UNKNOWN: Final = "a crash cut this step, so it may have taken effect"
 _NEWS_WIDTH: Final = 400
 """Maximum length of a line about a step, in characters."""
 
@@ -101,6 +103,7 @@ class _Voice:
     held: str = ""
     """An unfinished line, held back because the screen is shared."""
     spoken: Spoken = field(default_factory=Spoken)
+    doubts: Doubts = field(default_factory=Doubts)
 
 
 class TextScreen:
@@ -131,6 +134,7 @@ class TextScreen:
             voice = self._voices[task.id] = _Voice(f"[{number}] " if len(tasks) > 1 else "")
             for event in history:
                 voice.spoken.take(event)
+                voice.doubts.take(event)
             kept = text_of(history)
             if task.status is not TaskStatus.NOT_STARTED:
                 title = label(task.summary or task.instructions, 120)
@@ -142,7 +146,8 @@ class TextScreen:
             self._status.start()
 
     def observe(self, task_id: str, event: Event) -> None:
-        self._say(task_id, self._voice(task_id).spoken.take(event))
+        voice = self._voice(task_id)
+        self._say(task_id, voice.spoken.take(event))
         if event.type in _NEWS:
             detail = event.data.get("extra")
             self._news(
@@ -154,6 +159,8 @@ class TextScreen:
             self._news(task_id, f"paused: {label(str(event.data.get('reason')))}")
         for news in _steps(event):
             self._news(task_id, news, _NEWS_WIDTH)
+        for step in voice.doubts.take(event):
+            self._line(Text(f"{voice.prefix}unknown outcome: {step}; {_UNKNOWN}", "bold"))
         if self._status is not None:
             said = sum(voice.said for voice in self._voices.values())
             self._status.update(f"{said} characters" if said else "running")
@@ -254,7 +261,7 @@ def _steps(event: Event) -> list[str]:
                 if each.get("error")
                 else f"< {told(each['output'], partial(label, width=_NEWS_WIDTH))}"
                 for each in observed
-                if each.get("error") or "output" in each
+                if (each.get("error") or "output" in each) and not is_unknown(each)
             ]
         case _:
             return []

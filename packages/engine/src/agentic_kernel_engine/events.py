@@ -1,8 +1,11 @@
 """Events of a Task, in order, and the event types that the Host itself uses.
 
-A substrate's own events may have any other type, by convention ``<impl>.<what>``. Events are
-data, kept until their Task is pruned. An event that a Host's verb writes carries ``by``, the host,
-and the number of the ``act``: the two together identify one write.
+A substrate's own events may have any other type, by convention ``<impl>.<what>``. A step that a
+crash interrupted, and whose outcome is unknown, is an event ``<impl>.indeterminate`` or
+``<impl>/indeterminate``. Its data say which step it is, for a person.
+
+Events are data, kept until their Task is pruned. An event that a Host's verb writes carries ``by``,
+the host, and the number of the ``act``: the two together identify one write.
 """
 
 from __future__ import annotations

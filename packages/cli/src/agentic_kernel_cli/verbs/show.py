@@ -27,6 +27,7 @@ def show(
 
     from .. import rendering
     from ..costs import used_in
+    from ..doubts import doubted
     from ..place import find_task, history, orphaned, text_of
     from ..proposals import host_of, proposal, remedy
 
@@ -51,6 +52,7 @@ def show(
                 used=used,
                 left=remedy(called.ways, task) if gone else "",
                 decisions=list(rendering.decision_lines(happened)),
+                doubts=list(doubted(happened)),
                 way_on=proposal(called.ways, task)
                 if gone or task.status is TaskStatus.PAUSED
                 else None,
