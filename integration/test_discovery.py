@@ -187,7 +187,13 @@ def test_a_strangers_store_and_observer_work_by_name(
     assert looked["state"]["ok"]
     assert "store sqlite" in looked["acme-sqlite"]["detail"]
     refused = terminals.call("--observer", "lines", *run[:3], "x", code=2)
-    assert "missing required field `path`" in refused.err
+    assert "--observer: lines needs path=text; write 'lines?path=…'" in refused.err
+    nowhere = f"lines?path={tmp_path / 'no' / 'where'}"
+    doctor = ("--json", "doctor", "--runtime", "shell")
+    findings = terminals.call("--observer", nowhere, *doctor, code=1).lines
+    wrong = {line["name"]: line["advice"] for line in findings if line["needed"] and not line["ok"]}
+    assert list(wrong) == ["observer lines"]
+    assert "cannot be made: FileNotFoundError: " in wrong["observer lines"]
     assert "run, resume" in terminals.call("--observer", "lines", "list", code=2).err
     terminals.url = f"sqlite://{file}?lease=soon"
     assert "Expected `float`" in terminals.call("list", code=2).err

@@ -321,6 +321,13 @@ def test_a_proposed_command_names_the_place_without_its_password(
         "POSTGRESQL://ada:s3cret@h/db",
         "postgresql:/ada:s3cret@h/db",
         "postgresql//ada:s3cret@h/db",
+        "postgresql:",
+        "postgres:ada:s3cret@h/db",
+        "postgresql:tasks",
+        "file:",
+        "FILE:tasks",
+        "sqlite:",
+        "mysql:tasks",
         "postgresql://ada:s3@cret@h/db",
         "postgresql://ada:s3/cret@h/db",
         "postgresql://ada:s3?cret@h/db",
@@ -336,6 +343,6 @@ def test_what_names_no_place_is_refused_and_not_repeated(state: str) -> None:
     assert "cret" not in str(refused.value)
 
 
-@pytest.mark.parametrize("state", ["here", "./postgresql://h", "/a/b", "C:/here", "postgres"])
+@pytest.mark.parametrize("state", ["here", "./postgresql:", "/a:b", "C:/here", "postgres"])
 def test_everything_else_is_a_folder(state: str) -> None:
     assert place_of(state) == Folder(Path(state), named=True)

@@ -179,7 +179,7 @@ def test_options_are_read_by_type() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({}, "missing required field `count`"),
+        ({}, "count must be given; the options are count="),
         ({"count": "1.5"}, "Expected `int`"),
         ({"count": ""}, "Expected `int`"),
         ({"count": "10"}, "count is 10; give 9 at most"),

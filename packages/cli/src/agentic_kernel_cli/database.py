@@ -20,7 +20,7 @@ from .text import command_line
 
 SCHEMA: Final = "agentic_kernel"
 """The Postgres schema that the command uses."""
-_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|postgres(ql)?//")
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|postgres(ql)?//")
 _SCHEMES: Final = ("postgresql://", "postgres://")
 _HOSTS: Final = re.compile(r"((\[[^]]*\]|[^][:,]*)(:[0-9]*)?(,|$))*")
 _SECRETS: Final = {
@@ -35,11 +35,11 @@ _SECRETS: Final = {
 
 def is_postgres(state: str) -> bool:
     """True if ``state`` is a URL of Postgres, or looks like one with a slip of the pen."""
-    return re.match(r"postgres(ql)?(:/|//)", state, re.IGNORECASE) is not None
+    return re.match(r"postgres(ql)?(:|//)", state, re.IGNORECASE) is not None
 
 
 def is_address(state: str) -> bool:
-    """True if ``state`` names a server. A folder with such a name is written as ``./…``."""
+    """True if ``state`` begins with a scheme. A folder with such a name is written as ``./…``."""
     return _ADDRESS.match(state) is not None
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentic_kernel import InvalidValue, KernelError
+from agentic_kernel import CannotStart, InvalidValue, KernelError
 from agentic_kernel_engine.discovery import OBSERVERS, STORES, Found, Unusable, options_of
 from agentic_kernel_engine.discovery import found as found_in
 from agentic_kernel_engine.faults import said
@@ -107,7 +107,8 @@ async def findings(
             found += [
                 replace(each, needed=wanted or (each.needed and not alone)) for each in findings
             ]
-    found += [finding for text in observers for finding in _observer(text)]
+    for text in observers:
+        found += await _observer(text)
     spared = [name for name in lacking if name != runtime]
     if spared:
         advice = f"to add one, put its name for NAME: {install('NAME')}"
@@ -136,16 +137,20 @@ async def _app(app: Application, place: Place) -> Finding:
     return Finding("app", True, f"{app.name} serves {kinds}")
 
 
-def _observer(text: str) -> list[Finding]:
-    """The fault of an observer as the person names it; empty if there is none."""
-    from .observers import read
+async def _observer(text: str) -> list[Finding]:
+    """Make and close an observer as a run would; return its fault, or an empty list."""
+    from .observers import Named
 
     try:
-        read(text)
-    except (InvalidValue, Unusable) as error:
-        name = label(text.partition("?")[0], 60)
-        return [Finding(f"observer {name}", False, "cannot be used as given", error.reason)]
-    return []
+        await Named([text]).close()
+    except (CannotStart, InvalidValue, Unusable) as error:
+        advice = error.reason
+    except Exception as error:
+        advice = f"{type(error).__name__}: {said(error)[:_REASON]}"
+    else:
+        return []
+    name = label(text.partition("?")[0], 60)
+    return [Finding(f"observer {name}", False, "cannot be used as given", advice)]
 
 
 def _of(group: str) -> Sequence[Found]:

@@ -47,7 +47,7 @@ def place_of(state: str | None) -> Place:
         raise InvalidValue("--state", "is empty; name a folder or a URL, e.g. postgresql://…")
     if is_postgres(state):
         return Database(state)
-    if state.startswith("file:/"):
+    if state.lower().startswith("file:"):
         from agentic_kernel_file.entry import folder_of
 
         return Folder(folder_of(state), named=True)

@@ -50,7 +50,13 @@ def read(text: str) -> tuple[str, ObserverEntry[object], Mapping[str, Any]]:
         InvalidValue: No installed package offers it, or an option is not valid.
         Unusable: The package that offers it cannot be used.
     """
-    from agentic_kernel_engine.discovery import OBSERVERS, ObserverEntry, found, read_options
+    from agentic_kernel_engine.discovery import (
+        OBSERVERS,
+        ObserverEntry,
+        found,
+        options_of,
+        read_options,
+    )
 
     there = found(OBSERVERS)
     name, _, query = text.partition("?")
@@ -61,7 +67,17 @@ def read(text: str) -> tuple[str, ObserverEntry[object], Mapping[str, Any]]:
         )
     entry = there[name].load()
     assert isinstance(entry, ObserverEntry)  # The group has no others.
-    options = read_options(entry, parse_qsl(query, keep_blank_values=True), WHERE)
+    given = parse_qsl(query, keep_blank_values=True)
+    lacking = [
+        each for each in options_of(entry) if each.default is None and each.name not in dict(given)
+    ]
+    if lacking:
+        # The values that were given are left out, because one may be a secret.
+        written = "&".join([*(f"{each.name}=…" for each in lacking), *(["…"] if query else [])])
+        raise InvalidValue(
+            WHERE, f"{name} needs {', '.join(map(str, lacking))}; write '{name}?{written}'"
+        )
+    options = read_options(entry, given, WHERE)
     if name == OTEL and (query or not telemetry.wanted(os.environ)):
         raise InvalidValue(
             WHERE,

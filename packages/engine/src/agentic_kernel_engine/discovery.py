@@ -383,6 +383,13 @@ def read_options(entry: Entry, given: Iterable[tuple[str, str]], where: str) -> 
         if name in values:
             raise InvalidValue(where, f"{name} is given twice; give it once")
         values[name] = text
+    lacking = [each for each in known if each.default is None and each.name not in values]
+    if lacking:
+        raise InvalidValue(
+            where,
+            f"{', '.join(each.name for each in lacking)} must be given; the options are "
+            f"{', '.join(map(str, known))}",
+        )
     try:
         made = msgspec.convert(values, entry.options, strict=False)
     except msgspec.ValidationError as error:
