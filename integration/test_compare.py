@@ -107,6 +107,37 @@ def test_a_count_is_compared_exactly_and_alone_fails(
     assert any(each.fails for each in found.values()) == fails
 
 
+SLOW, QUICK = (22.4, 22.3, 22.5), (21.4, 19.8, 20.9)
+"""Turns per second of the same code in two runs, with the paces 12.9 and 9.71."""
+
+
+def test_a_time_whose_machine_changed_its_pace_is_unclear(tmp_path: Path) -> None:
+    one = results(tmp_path / "a", row(turns=SLOW, pace=12.9))
+    other = results(tmp_path / "b", row(turns=QUICK, pace=9.71))
+    for before, after in ((one, other), (other, one)):
+        told = table(compared(before, after))
+        found = {each.name: each.verdict for each in compared(before, after)}
+        assert found["mine on memory: turn above the model's time"] == "unclear"
+        assert "| ±30% | unclear: the machine's pace differs by 33% |" in told
+        assert "0 of " in told
+        assert "Unclear: 3; measure both again" in told
+
+
+@pytest.mark.parametrize(
+    ("readings", "verdict"), [(3, "same"), (9, "same"), (10, "worse"), (20, "worse")]
+)
+def test_few_readings_of_one_run_have_a_wider_bound(
+    verdicts: Any, readings: int, verdict: str
+) -> None:
+    found = verdicts(row(kills=(5.0,) * readings), row(kills=(6.0,) * readings))
+    assert found["mine on memory: kill"].verdict == verdict
+
+
+def test_a_move_that_no_pace_explains_is_worse(verdicts: Any) -> None:
+    found = verdicts(row(turns=SLOW, pace=12.9), row(turns=(9.0, 9.1, 9.0), pace=9.71))
+    assert found["mine on memory: turn above the model's time"].verdict == "worse"
+
+
 def test_what_is_recorded_today_can_be_compared_and_is_the_same_as_itself() -> None:
     """Files of earlier runs have no readings."""
     found = compared(RESULTS, RESULTS)

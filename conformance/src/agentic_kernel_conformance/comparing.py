@@ -2,8 +2,9 @@
 
 A figure is compared by its ratio to the limit that was measured beside it, so that a slower machine
 makes no difference by itself. It is worse or better only if the ratio moved by more than a tenth
-and by more than the noise, which is the spread of the readings of either run. A count is compared
-exactly, because load does not touch it; only counts decide the exit status.
+and by more than the noise, which is the spread of the readings of either run. If it is divided by
+the machine's pace, and the two paces differ by more than the rest explains, it is unclear. A count
+is compared exactly, because load does not touch it; only counts decide the exit status.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ MARGIN: Final = 1.1
 """A ratio that moved by less is the same, however quiet the machine was."""
 NOISE: Final = 0.3
 """The spread that is taken for a figure without readings: files of one run have none."""
+FEW: Final = 10
+"""A time with fewer readings has at least `NOISE`: the spread of a few is too small by chance."""
 MOST_BYTES: Final = 64 * 2**20
 """The largest file of results that is read."""
 
-Verdict = Literal["worse", "better", "same", "new", "gone"]
+Verdict = Literal["worse", "better", "same", "unclear", "new", "gone"]
 _MARKS: Final[Mapping[Verdict, str]] = {
     "worse": "**worse**", "better": "better", "same": "same", "new": "new", "gone": "**gone**",
 }  # fmt: skip
@@ -47,6 +50,8 @@ class Reading:
     """True if load cannot touch it."""
     beside: str = ""
     """The limit that was measured beside it, for a person to read."""
+    pace: float | None = None
+    """The machine's pace, if it is by this that the values are divided."""
 
     @property
     def middle(self) -> float:
@@ -60,7 +65,9 @@ class Reading:
             return 0.0
         if len(self.values) < 2:
             return NOISE
-        return (max(self.values) - min(self.values)) / self.middle
+        spread = (max(self.values) - min(self.values)) / self.middle
+        few = self.pace is not None and len(self.values) < FEW  # The readings of one run.
+        return max(spread, NOISE) if few else spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,12 @@ class Compared:
     def noise(self) -> float:
         """The noise of the noisier side."""
         return max(each.noise for each in (self.before, self.after) if each is not None)
+
+    @property
+    def drift(self) -> float:
+        """How far apart the paces of the two runs are, as a part of the smaller."""
+        paces = [each.pace for each in (self.before, self.after) if each and each.pace]
+        return max(paces) / min(paces) - 1 if len(paces) == 2 else 0.0
 
     @property
     def factor(self) -> float | None:
@@ -105,7 +118,11 @@ class Compared:
         if factor is None:
             return "same"
         least = max(MARGIN, 1 + self.noise)
-        return "worse" if factor > least else "better" if factor < 1 / least else "same"
+        if 1 / least <= factor <= least:
+            return "same"
+        if 1 / (least * (1 + self.drift)) <= factor <= least * (1 + self.drift):
+            return "unclear"  # The pace is one moment's: its own error may be all of it.
+        return "worse" if factor > 1 else "better"
 
     @property
     def fails(self) -> bool:
@@ -150,7 +167,7 @@ def _of_row(row: Mapping[str, Any]) -> Iterator[Reading]:
         if values and pace:
             ratios = tuple(value / pace for value in values)
             middle, beside = statistics.median(values), f"pace {_number(pace)}"
-            yield Reading(f"{name}: {what}", unit, ratios, middle, beside=beside)
+            yield Reading(f"{name}: {what}", unit, ratios, middle, beside=beside, pace=float(pace))
 
 
 def results(place: Path) -> dict[str, dict[str, Any]]:
@@ -226,7 +243,8 @@ def table(found: Sequence[Compared], left: int = 0) -> str:
     Args:
         left: The number of findings that are not compared.
     """
-    moved = [each for each in found if each.verdict != "same"]
+    moved = [each for each in found if each.verdict not in ("same", "unclear")]
+    unclear = [each for each in found if each.verdict == "unclear"]
     same = [each for each in found if each.verdict == "same"]
     worse = [each for each in found if each.fails and each.verdict == "worse"]
     gone = [each for each in found if each.fails and each.verdict == "gone"]
@@ -237,18 +255,23 @@ def table(found: Sequence[Compared], left: int = 0) -> str:
     )
     if gone:
         said += f" **{len(gone)} counts are gone:** only the first run has them."
-    parts = ["## Benchmarks", f"{said} {len(moved)} of {len(found)} figures moved."]
-    if moved:
+    summed = f"{said} {len(moved)} of {len(found)} figures moved."
+    if unclear:
+        summed += f" Unclear: {len(unclear)}; measure both again, beside less other work."
+    parts = ["## Benchmarks", summed]
+    if moved or unclear:
         order = ("worse", "gone", "better", "new")
         moved.sort(key=lambda each: (not each.fails, order.index(each.verdict)))
-        parts.append(_rows(moved))
+        parts.append(_rows([*moved, *unclear]))
     if same:
         folded = f"<details><summary>{len(same)} stayed the same</summary>"
         parts += [folded, _rows(same), "</details>"]
     parts.append(
         "The ratio is of the times divided by the limits, peers or paces in parentheses. "
         f"A time is worse if its ratio to its limit grew by more than {MARGIN - 1:.0%} and by more "
-        f"than the noise: the spread of its readings, or {NOISE:.0%} if there is one reading only. "
+        f"than the noise: the spread of its readings, or {NOISE:.0%} if there is one reading only, "
+        f"and at least {NOISE:.0%} for fewer than {FEW} readings beside a pace. It is unclear if "
+        "the paces of both runs differ, and the noise and that difference together explain it. "
         f"{left} findings without a limit are not compared."
     )
     return "\n\n".join(parts) + "\n"
@@ -261,10 +284,16 @@ def _rows(found: Sequence[Compared]) -> str:
         noise = "count" if each.count else f"±{each.noise:.0%}" if each.noise <= 1 else "over 100%"
         cells = [
             each.benchmark, each.name.replace("|", "\\|"), _shown(each.before),
-            _shown(each.after), factor, noise, _MARKS[each.verdict],
+            _shown(each.after), factor, noise, _said(each),
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _said(each: Compared) -> str:
+    if each.verdict == "unclear":
+        return f"unclear: the machine's pace differs by {each.drift:.0%}"
+    return _MARKS.get(each.verdict, each.verdict)
 
 
 def _shown(reading: Reading | None) -> str:
