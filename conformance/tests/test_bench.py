@@ -124,13 +124,23 @@ async def test_a_work_may_say_its_turns_and_the_time_of_its_model() -> None:
 async def test_a_runtime_that_does_otherwise_is_named_with_the_scenario() -> None:
     rows = await bench.bench(f"{HERE}:failing", None, rounds=1)
     assert row(rows, f"{HERE}:failing").differs == ("succeed",)
-    assert f"{HERE}:failing on memory differs in succeed" in table([each.record() for each in rows])
+    told = table([each.record() for each in rows])
+    assert f"{HERE}:failing on memory differs in succeed" in told
+    assert (
+        "    - succeed: status is failure, and ours success; failed is True, and ours False" in told
+    )
+    assert "; the failure is scripted/" in told
 
 
 async def test_a_store_that_loses_an_event_is_found_out() -> None:
     _, theirs = await bench.bench(None, f"{HERE}:Chatty", rounds=1)
     assert (theirs.runtime, theirs.store) == ("ours", f"{HERE}:Chatty")
     assert theirs.differs == ("pause and resume",)
+    (reason,) = theirs.reasons
+    assert reason.startswith("pause and resume: the Host's events are task.")
+    mine, _, ours = reason.partition(", and ours ")
+    assert "task.paused" in ours
+    assert "task.paused" not in mine
 
 
 def test_the_command_measures_the_store_of_the_example(tmp_path: Path) -> None:

@@ -36,6 +36,10 @@ MOST_ROUNDS: Final = 10_000
 _LOOK: Final = 0.001
 """Seconds between two looks at a Task, for a runtime without a `wait`."""
 _PORT: Final = tuple(name for name in vars(Store) if not name.startswith("_"))
+_SEEN: Final = ("status", "started", "ended", "failed", "number of supplements")
+"""The parts of a snapshot that are compared, as `_seen` gives them."""
+_MOST: Final = 500
+"""The most characters of a failure's message that are shown."""
 _EVENTS: Final = 1_000
 """The most events of a Task that are compared."""
 
@@ -78,12 +82,14 @@ class Contestant:
     commits: float | None = None
     bytes: float | None = None
     pace: float = 0.0
+    reasons: list[str] = field(default_factory=list)
 
     def row(self) -> Row:
         """The row of what was read."""
         return Row(
             self.runtime, self.store, self.same, tuple(self.differs), tuple(self.turns),
             tuple(self.pauses), tuple(self.kills), self.commits, self.bytes, pace=self.pace,
+            reasons=tuple(self.reasons),
         )  # fmt: skip
 
 
@@ -286,6 +292,23 @@ async def _compare(each: Contestant, wanted: dict[str, Trace]) -> None:
             each.same += 1
         else:
             each.differs.append(name)
+            each.reasons.append(f"{name}: {_why(snapshots, found, wanted[name])}")
+
+
+def _why(snapshots: Sequence[Task], found: Trace, wanted: Trace) -> str:
+    """The first difference of two traces, with the failure of the Task that shows it."""
+    for task, mine, theirs in zip(snapshots, found, wanted, strict=False):
+        parts = [
+            f"{name} is {one}, and ours {other}"
+            for name, one, other in zip(_SEEN, mine, theirs, strict=True)
+            if one != other
+        ]
+        if parts and task.failure is not None:
+            message = " ".join(task.failure.message.split())[:_MOST]
+            parts.append(f"the failure is {task.failure.code}: {message}")
+        if parts:
+            return "; ".join(parts)
+    return f"the Host's events are {', '.join(found[-1])}, and ours {', '.join(wanted[-1])}"
 
 
 def _seen(task: Task) -> tuple[Any, ...]:

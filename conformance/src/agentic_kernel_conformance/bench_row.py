@@ -56,6 +56,8 @@ class Row:
     """Requests to the model, per turn."""
     pace: float = 0.0
     """Milliseconds that `pace` took beside it; a comparison of two runs divides by it."""
+    reasons: tuple[str, ...] = ()
+    """For each scenario that differs, its first difference and the failure of its Task."""
 
     def record(self) -> dict[str, Any]:
         """All of it as JSON."""
@@ -65,9 +67,11 @@ class Row:
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The records of rows as a Markdown table."""
     lines = [HEAD, ["---"] * len(HEAD), *map(_cells, rows)]
-    differing = [
-        f"- {row['row']} differs in {', '.join(row['differs'])}" for row in rows if row["differs"]
-    ]
+    differing = []
+    for row in rows:
+        if row["differs"]:
+            differing.append(f"- {row['row']} differs in {', '.join(row['differs'])}")
+            differing += [f"    - {reason}" for reason in row.get("reasons", ())]
     shown = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return "\n\n".join([shown, *(["\n".join(differing)] if differing else []), LEGEND])
 
