@@ -5,6 +5,7 @@ import asyncio
 from pydantic import BaseModel, Field
 
 from agentic_kernel import TaskNotFound
+from agentic_kernel_engine import Done
 from agentic_kernel_file import FileStore
 from agentic_kernel_openai import OpenAIRuntime
 
@@ -30,7 +31,8 @@ async def main() -> None:
         except TaskNotFound:
             text = "Do I need an umbrella in Bonn?"
             task = await runtime.run(runtime.task(text, output_type=Advice, id="umbrella-in-bonn"))
-        print(Advice.model_validate(task.result).umbrella)
+        result = Done(task, task.result).unwrap()  # Raises if the Task failed, and says why.
+        print(Advice.model_validate(result).umbrella)
 
 
 asyncio.run(main())

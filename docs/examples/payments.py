@@ -3,7 +3,7 @@
 import asyncio
 
 from agentic_kernel import TaskStatus
-from agentic_kernel_engine import tool, waiting_for
+from agentic_kernel_engine import Done, tool, waiting_for
 from agentic_kernel_engine.seams import BasicPolicy
 from agentic_kernel_file import FileStore
 from agentic_kernel_openai import OpenAIRuntime
@@ -37,7 +37,8 @@ async def decide() -> None:
         [request] = waiting["requests"]
         print(request["action"]["tool"], dict(request["action"]["arguments"]))
         await runtime.approve("plumber", request["digest"], by="ann")
-        print((await runtime.wait("plumber")).result)
+        task = await runtime.wait("plumber")
+        print(Done(task, task.result).unwrap())
 
 
 if __name__ == "__main__":

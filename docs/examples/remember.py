@@ -2,6 +2,7 @@
 
 import asyncio
 
+from agentic_kernel_engine import Done
 from agentic_kernel_engine.loop import Principal, continued
 from agentic_kernel_engine.seams import SessionMemoryGovernor
 from agentic_kernel_file import FileMemory, FileStore
@@ -24,14 +25,16 @@ async def monday() -> None:
     async with runtime() as assistant:
         first = await assistant.run(assistant.task("My invoice is no. 0417.", id="monday"))
         # The same session: the model sees what was said.
-        print((await assistant.run(continued(first, "Which invoice is mine?"))).result)
+        second = await assistant.run(continued(first, "Which invoice is mine?"))
+        print(Done(second, second.result).unwrap())
 
 
 async def tuesday() -> None:
     async with runtime() as assistant:
         # Another Task of the session: the model is shown what the memory knows.
         task = assistant.task("Which invoice was it?", metadata={"engine/session": "monday"})
-        print((await assistant.run(task)).result)
+        ended = await assistant.run(task)
+        print(Done(ended, ended.result).unwrap())
 
 
 asyncio.run(monday())

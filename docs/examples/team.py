@@ -3,7 +3,7 @@
 import asyncio
 
 from agentic_kernel import TaskStatus
-from agentic_kernel_engine import Limits
+from agentic_kernel_engine import Done, Limits
 from agentic_kernel_file import FileStore
 from agentic_kernel_openai import OpenAIRuntime
 
@@ -18,7 +18,7 @@ async def main() -> None:
     budget = Limits(max_total_tokens=50_000, max_iterations=12)
     async with writer, editor:
         page = await editor.run(editor.task("Make today's page."), limits=budget)
-        print(page.result)
+        print(Done(page, page.result).unwrap())
         for task in await editor.find(TaskStatus.SUCCESS):  # in the order of their ids
             used = (await editor.outcome(task.id)).usage
             print(task.runtime_kind, used.input_tokens + used.output_tokens, "tokens")
