@@ -37,8 +37,8 @@ PROMISED = {
     )
 }  # fmt: skip
 """What a tutorial says that its program prints."""
-LOGGED = {"loop": "step 1: the tool 'write' failed\n"}
-"""By example: the message of the log about what goes wrong there on purpose. Others log nothing."""
+LOGGED = {"loop": "step 1: the tool 'write' failed\n", "look": "no Tasks in postgresql://"}
+"""By example: the message about what goes wrong, or is missing, there on purpose."""
 SECTION = re.compile(r"# --8<-- \[start:(\w+)\]\n(.*?)# --8<-- \[end:\1\]", re.DOTALL)
 
 

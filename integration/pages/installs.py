@@ -4,14 +4,17 @@ python -m integration.pages.installs            rewrite what is between the mark
 python -m integration.pages.installs --check    fail if it is not what this makes
 
 A mark names what is installed: ``<!-- install: agentic-kernel-cli[local] -->``. The text follows
-from the version in the packages' pyproject.
+from the version in the packages' pyproject. The mark ``<!-- key -->`` stands on a page whose
+programs ask a model of OpenAI; its text says so, and which programs need no key.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import tomllib
+from pathlib import Path
 
 from agentic_kernel_engine.install import WHEELHOUSE, command
 
@@ -24,8 +27,10 @@ PAGES = [
     *sorted(ROOT.glob("packages/*/README.md")),
     ROOT / "conformance" / "README.md",
     *sorted(DOCS.glob("*.md")),
+    *sorted(DOCS.glob("tutorials/*.md")),
 ]
 _SECTION = re.compile(r"(<!-- install: (\S+) -->\n)(.*?)(<!-- end of install -->)", re.DOTALL)
+_KEY = re.compile(r"(<!-- key -->\n)(.*?)(<!-- end of key -->)", re.DOTALL)
 _BARE = re.compile(r"pip install [^\n]*agentic-kernel")
 
 
@@ -47,8 +52,20 @@ def section(requirement: str, version: str) -> str:
     return f"\n{said}    {command(requirement, version)}\n\n"
 
 
-def renewed(text: str, version: str) -> str:
+def key(page: Path) -> str:
+    """The text about the key that the programs of a page need."""
+    local = Path(os.path.relpath(DOCS / "local.md", page.parent)).as_posix()
+    return (
+        "\nThe program asks a model of OpenAI, with the key in `OPENAI_API_KEY`. Without a key, "
+        f"[A local model]({local}) has programs\nthat run, with a tool and with a typed answer. "
+        "Its small model is too weak for most other tools: it repeats a call until\n"
+        "`max_repeats` fails the Task with `engine/loop`.\n\n"
+    )
+
+
+def renewed(text: str, version: str, page: Path) -> str:
     """A page with every section brought up to date."""
+    text = _KEY.sub(lambda found: found[1] + key(page) + found[3], text)
     return _SECTION.sub(lambda found: found[1] + section(found[2], version) + found[4], text)
 
 
@@ -62,7 +79,7 @@ def main(arguments: list[str]) -> None:
                 f"{path.relative_to(ROOT)}: {bare[0]!r} stands outside the marks; put "
                 "<!-- install: NAME --> and <!-- end of install --> around it"
             )
-    pages = {path: renewed(text, version) for path, text in texts.items()}
+    pages = {path: renewed(text, version, path) for path, text in texts.items()}
     settle(pages, SCRIPT, check="--check" in arguments)
 
 
