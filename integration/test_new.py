@@ -84,6 +84,19 @@ def here() -> dict[str, str]:
 
 def test_a_package_is_made_as_the_page_shows(tmp_path: Path) -> None:
     play(console(PAGE, "make"), tmp_path, here(), 60)
+    checked = console(PAGE, "check")
+    formatted = "$ ruff format --check .\n"
+    _, found, rest = checked.partition(formatted)
+    play(f"{formatted}{rest.splitlines()[0]}\n", tmp_path / "acme-shell", here(), 60)
+    assert found
+    sources = len(list((tmp_path / "acme-shell").rglob("*.py")))
+    assert f"Success: no issues found in {sources} source files\n" in checked
+
+
+def test_the_tutorials_install_a_package_as_its_page_does() -> None:
+    lines = console(PAGE, "check").partition("$ ruff")[0]
+    for page, sibling in tutorials.PAGES.items():
+        assert console(page, "install") == f"$ cd {sibling.name}\n{lines}"
 
 
 def test_our_observer_is_what_the_template_makes(tmp_path: Path) -> None:
@@ -173,7 +186,7 @@ def test_the_programs_of_the_tutorials_run_as_they_stand(tmp_path: Path) -> None
         made = create(sibling, tmp_path)
         code = [
             text for name, text in PYTHON.findall(page.read_text("utf-8"))
-            if name in ("", "naive.py")
+            if name in ("", "tests/naive.py")
         ]  # fmt: skip
         for text in code:
             done = subprocess.run(
@@ -188,24 +201,26 @@ def test_the_programs_of_the_tutorials_run_as_they_stand(tmp_path: Path) -> None
         assert code
 
 
+@pytest.mark.parametrize("kind", [pytest.param("runtime", marks=pytest.mark.torture), "store"])
+def test_the_bench_measures_a_new_package(kind: Kind, tmp_path: Path) -> None:
+    made = create(Sibling.of(kind, NAMES[kind]), tmp_path)
+    readme = (made / "README.md").read_text("utf-8")
+    (words,) = re.findall(r"`agentic-kernel-conformance (bench [^`]+)`", readme)
+    command = [sys.executable, "-m", "agentic_kernel_conformance", *words.split(), "--rounds=1"]
+    told = run(command, made, {"PYTHONPATH": str(made / "src")})
+    assert "tests.bench:make | 5 of 5 |" in told if kind == "store" else "tests.bench:make" in told
+    assert "differs" not in told
+
+
 @pytest.mark.torture
 def test_the_kit_says_of_the_first_version_what_the_tutorial_says(tmp_path: Path) -> None:
     page = ROOT / "docs" / "tutorials" / "substrate.md"
     code = dict(PYTHON.findall(page.read_text("utf-8")))
-    (tmp_path / "naive.py").write_text(code["naive.py"], "utf-8")
-    contract = code["tests/test_contract.py"]
-    for old, new in (
-        ("acme_shell:AcmeShellSubstrate", "naive:Naive"),
-        ("class TestAcmeShellSubstrate", "class TestNaive"),
-        ("from acme_shell.substrate import KIND", 'KIND = "acme-shell"'),
-        (", refuses=True", ""),
-    ):
-        assert old in contract
-        contract = contract.replace(old, new)
-    (tmp_path / "test_naive.py").write_text(contract, "utf-8")
-    (tmp_path / "pytest.toml").write_text('[pytest]\npythonpath = ["."]\n')
-    env = {**here(), "PYTHONPATH": str(tmp_path)}
-    play(console(page, holding="test_naive.py"), tmp_path, env, 600)
+    made = create(tutorials.PAGES[page], tmp_path)
+    for name in ("tests/naive.py", "tests/test_naive.py"):
+        (made / name).write_text(code[name], "utf-8")
+    env = {**here(), "PYTHONPATH": str(made / "src")}
+    play(console(page, holding="test_naive.py"), made, env, 600)
 
 
 @pytest.fixture(scope="module")

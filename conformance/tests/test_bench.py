@@ -74,6 +74,10 @@ def broken(store: Store) -> None:
     raise OverflowError("too many")
 
 
+def placed(path: str) -> Store:
+    return MemoryStore()
+
+
 async def closed() -> None:
     raise OverflowError("too many")
 
@@ -193,6 +197,11 @@ def test_the_exit_status_says_if_a_trace_differs(capsys: pytest.CaptureFixture[s
         (["--store", "builtins:dict"], "gave dict, which is no Store: it lacks"),
         (["--runtime", f"{HERE}:workless"], "gave Host; return a pair"),
         (["--runtime", f"{HERE}:unworkable"], "str is no Work"),
+        (
+            ["--store", f"{HERE}:placed"],
+            "called with no argument: missing a required argument: 'path'; name a function that",
+        ),
+        (["--runtime", f"{HERE}:closed"], "called with one argument, the store: too many"),
         (["--runtime", f"{HERE}:broken"], ":broken raised OverflowError: too many ("),
         (["--store", f"{HERE}:closed"], ":closed raised OverflowError: too many ("),
     ],

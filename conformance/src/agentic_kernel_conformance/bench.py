@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from inspect import isawaitable
+from inspect import isawaitable, signature
 from typing import Any, Final, Protocol, runtime_checkable
 
 from agentic_kernel import Query, Runtime, Task, TaskStatus
@@ -162,6 +162,16 @@ async def bench(runtime: str | None, store: str | None, rounds: int = ROUNDS) ->
 
 async def _made(name: str, make: Callable[..., Any], *given: Store) -> Any:
     """The object that a factory makes; an error of the factory names the line that raised it."""
+    try:
+        signature(make).bind(*given)
+    except ValueError:
+        pass  # A callable of C without a signature.
+    except TypeError as error:
+        wanted = "one argument, the store" if given else "no argument"
+        raise NotBenchable(
+            f"{name} is called with {wanted}: {error}; name a function that takes {wanted}, "
+            "e.g. make in tests/bench.py"
+        ) from error
     try:
         made = make(*given)
         return await made if isawaitable(made) else made

@@ -6,7 +6,8 @@ A substrate under `SubstrateContract` makes a mark in one of three ways:
 * as a command: ``python -m agentic_kernel_conformance.mark TOKEN``; its exit code is 0 if the mark
   was made;
 * over HTTP: ``POST {address}/mark/{token}`` with an empty body, where the address is the value of
-  the environment variable ``CONFORMANCE_MARKS``; the status is 200 if the mark was made.
+  the environment variable ``CONFORMANCE_MARKS``; the status is 200 if the mark was made. Only the
+  worker processes have that variable.
 
 The kit may let a mark wait for as long as it likes. If the connection ends without an answer, the
 mark may have been made, as with any effect.

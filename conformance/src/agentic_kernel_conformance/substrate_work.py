@@ -23,7 +23,12 @@ class SubstrateWork(ABC):
 
     @abstractmethod
     def task(self, script: Script) -> Task:
-        """Return a fresh Task, ``not_started``, whose work is to do the script's steps in order."""
+        """Return a fresh Task, ``not_started``, whose work is to do the script's steps in order.
+
+        It is called in the process of pytest. The address of the marks is in the environment of the
+        worker processes only, so a Task names it, e.g. ``${CONFORMANCE_MARKS}``, and the substrate
+        that the factory makes puts the address in.
+        """
 
     def extra(self, token: str) -> str:
         """Return the extra that makes the work mark ``token``; needs the feature ``hears``."""
