@@ -50,7 +50,7 @@ Answer = tuple[Plan, msgspec.Raw]
 """A plan and its JSON form as of now, because foreign code may change the values in the plan."""
 
 _CUT: Final = object()
-_fitting = msgspec.json.Decoder(Plan).decode
+_read_back = msgspec.json.Decoder(Plan).decode
 _encode = msgspec.json.Encoder().encode
 _WANTED: Final = (
     "it must give an action, several, a Plan, or a stream of pieces (Delta) that ends with one"
@@ -535,7 +535,7 @@ def answer_of(answer: Any, run: LoopRun | None = None) -> Answer:
                 f"{FINAL if final else KEPT:,} for one answer; give less at once, or a reference",
             )
         if not readable:
-            _fitting(form)  # A later entry of the run must be able to read it back.
+            _read_back(form)  # A later entry of the run must be able to read it back.
     except (InvalidValue, TypeError, RecursionError, msgspec.MsgspecError) as error:
         raise _bad_plan(f"the planner's answer cannot be stored: {text_of(error)}") from error
     return plan, msgspec.Raw(form)
