@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
 import pydantic
 import pytest
 
 from agentic_kernel import CannotStart, InvalidValue, TaskNotFound
+from agentic_kernel_engine.providers import Function
 from agentic_kernel_local import LocalRuntime
-from agentic_kernel_local.engine import Engine
+from agentic_kernel_local.engine import Engine, Request
+from agentic_kernel_local.generation import Piece
+from agentic_kernel_local.prompting import answer_schema
 from agentic_kernel_local.schemas import fitted
 
 from .conftest import CONTEXT_TOKENS, SLOTS
@@ -93,3 +97,16 @@ def test_a_schema_that_llama_cannot_hold_answers_to_is_refused(given: Any, place
     with pytest.raises(InvalidValue) as caught:
         fitted(given)
     assert caught.value.path == place
+
+
+@pytest.mark.parametrize("asked", ["", r"He said \"yes\" and\nleft"], ids=["empty", "escapes"])
+async def test_a_final_answer_beside_tools_is_not_empty(engine: Engine, asked: str) -> None:
+    function = Function("plain", "Plain.", {"type": "object", "properties": {}})
+    schema = answer_schema([function], None, "auto")
+    say = [{"role": "user", "content": f'Say only: {{"answer": "{asked}"}}'}]
+    async with engine.generate(Request(say, 60, schema=schema)) as items:
+        text = "".join([item.text async for item in items if isinstance(item, Piece)])
+    answer = json.loads(text)["answer"]
+    assert answer.strip()
+    if asked:
+        assert {'"', "\n"} <= {*answer}

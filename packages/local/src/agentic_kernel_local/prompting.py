@@ -27,6 +27,12 @@ from .schemas import fitted
 
 MAX_ANSWER: Final = 1_000
 """The most characters of a final answer beside functions, without a schema."""
+_ANSWER: Final = {
+    "type": "string",
+    "pattern": r'^[^ "\\\x00-\x1F]([^"\\\x00-\x1F]|\\["\\nt])' + f"{{0,{MAX_ANSWER - 1}}}$",
+}
+"""A final answer beside functions, without a schema. llama.cpp applies a pattern to the JSON text
+between the quotes, with its escapes. The first character is not blank, so no answer is empty."""
 _CALL: Final = '{"tool": NAME, "arguments": {...}}'
 
 Message = dict[str, str]
@@ -52,7 +58,7 @@ def answer_schema(
     Args:
         functions: The functions that the model may call.
         answer: The JSON Schema of the final answer. Without one, a final answer beside functions is
-            a string of at most `MAX_ANSWER` characters.
+            a string of 1 to `MAX_ANSWER` characters that does not begin with a blank.
         choice: The `tool_choice` of the step: under ``required``, or the name of a function, the
             answer must be a call.
 
@@ -61,7 +67,7 @@ def answer_schema(
     """
     if not functions:
         return None if answer is None else fitted(answer)
-    fits = {"type": "string", "maxLength": MAX_ANSWER} if answer is None else fitted(answer)
+    fits = _ANSWER if answer is None else fitted(answer)
     called = [each for each in functions if choice in ("auto", "required", each.name)]
     parts = {f"tool-{each.name}": fitted(each.schema, f"{each.name}#") for each in called}
     forms = [
