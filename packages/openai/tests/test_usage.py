@@ -115,3 +115,17 @@ async def test_a_failed_call_with_a_part_of_its_usage_has_no_known_usage(api: st
     with FaultyServer(Fault("cut, without a count", act)) as server:
         async with planning(api, server.url) as planner:
             assert (await failure(planner, without_tools())).usage is None
+
+
+async def test_the_reasoning_is_at_most_the_output() -> None:
+    field = b'"reasoning_tokens":'
+
+    def act(exchange: Exchange) -> None:
+        exchange.answer(
+            [each.replace(field, field + b'1000000000,"x":') for each in exchange.good()]
+        )
+
+    with FaultyServer(Fault("too much reasoning", act)) as server:
+        async with planning("responses", server.url) as planner:
+            usage = (await ask(planner, without_tools()))[1].usage
+    assert (usage.output_tokens, usage.reasoning_tokens) == (3, 3)

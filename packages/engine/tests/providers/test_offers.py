@@ -96,3 +96,19 @@ def test_a_final_answer_is_the_text_or_the_json_that_a_schema_asks_for() -> None
     assert final_answer("sorry", {"type": "object"}).output == "sorry"
     deep = "[" * 200 + "]" * 200
     assert final_answer(deep, {"type": "object"}).output == deep
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ('{"a": 9223372036854775808}', "JSON that no store accepts.*outside 64 bits"),
+        ('{"a": "\\u0000"}', "JSON that no store accepts.*NUL"),
+        ('{"a": 1,}', "not JSON.*trailing comma"),
+    ],
+    ids=["an integer", "NUL", "not JSON"],
+)
+def test_arguments_that_cannot_be_kept_are_told_apart_from_those_that_are_not_json(
+    given: str, why: str
+) -> None:
+    with pytest.raises(Malformed, match=f"the arguments of add are {why}"):
+        actions_of([Asked("1", "add", given)], [])

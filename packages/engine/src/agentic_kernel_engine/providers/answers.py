@@ -23,7 +23,7 @@ _NOT_JSON: Final = (
     "after it, and without NaN, infinity and lone surrogates"
 )
 _LONGEST: Final = 300
-_UNFIT: Final = (msgspec.DecodeError, InvalidValue, RecursionError)
+_UNFIT: Final = (msgspec.DecodeError, RecursionError)
 
 
 class Asked(NamedTuple):
@@ -150,6 +150,9 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> None:
 def _object(call: Asked) -> dict[str, Any]:
     try:
         arguments = json_of(call.arguments or "{}")
+    except InvalidValue as error:
+        why = f"the arguments of {call.name[:80]} are JSON that no store accepts: {error}"
+        raise Malformed(why) from error
     except _UNFIT as error:
         raise Malformed(f"the arguments of {call.name[:80]} are not JSON: {error}") from error
     if not isinstance(arguments, dict):

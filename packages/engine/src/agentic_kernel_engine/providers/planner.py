@@ -561,11 +561,12 @@ class APIPlanner(ABC):
         return self._priced(counted)
 
     def _priced(self, counted: Counted) -> Usage:
-        price = self._price()
+        usage, price = counted.usage, self._price()
+        if usage.reasoning_tokens > usage.output_tokens:  # It is a part of the output.
+            usage = msgspec.structs.replace(usage, reasoning_tokens=usage.output_tokens)
         if price is None:
-            return counted.usage
-        cost = price.cost(counted.usage, counted.written)
-        return msgspec.structs.replace(counted.usage, cost=cost)
+            return usage
+        return msgspec.structs.replace(usage, cost=price.cost(usage, counted.written))
 
 
 def present(**fields: Any) -> dict[str, Any]:
