@@ -196,6 +196,14 @@ def test_a_count_that_is_missing_is_uncounted(
     assert filled.output_tokens == (80 if "output_tokens" in uncounted else usage["said"])
 
 
+def test_a_part_of_a_count_may_be_more_than_the_worst_case() -> None:
+    found = counted(
+        {"read": 1, "thoughts": 90}, {"input_tokens": "read", "output_tokens": "said thoughts"}
+    )
+    assert found is not None
+    assert found.filled(Usage(70, 80)).usage == Usage(1, 90)
+
+
 def test_arguments_that_an_sdk_parsed_are_json_again_if_a_store_accepts_them() -> None:
     assert arguments({"args": {"a": [1, None]}}, "args") == '{"a":[1,null]}'
     assert arguments({"args": None}, "args") == "{}"

@@ -48,8 +48,13 @@ class Counted(NamedTuple):
     """The fields of the usage that the server did not report."""
 
     def filled(self, worst: Usage) -> Counted:
-        """Return the counts, with the worst case of each field that the server did not report."""
-        unknown = {name: getattr(worst, name) for name in self.uncounted}
+        """Return the counts, with the worst case of each field that the server did not report.
+
+        A part of the field that it did report counts if it is more.
+        """
+        unknown = {
+            name: max(getattr(self.usage, name), getattr(worst, name)) for name in self.uncounted
+        }
         return Counted(msgspec.structs.replace(self.usage, **unknown), self.written)
 
 
