@@ -126,6 +126,21 @@ def test_an_example_runs_and_prints_something(
     assert printed == PROMISED.get(path.stem, printed)
 
 
+@pytest.mark.torture
+def test_an_example_says_why_its_task_failed(tmp_path: Path) -> None:
+    """The model gives no value of the type; the program names the Task's own failure."""
+    path = ROOT / "docs" / "examples" / "go_on.py"
+    with Aimock([{"match": {}, "response": {"content": "I cannot tell."}}]) as peer:
+        env = {**os.environ, "OPENAI_BASE_URL": f"{peer.url}/v1", "OPENAI_API_KEY": "none"}
+        done = subprocess.run(
+            [sys.executable, str(path)], env=env, cwd=tmp_path, capture_output=True, text=True,
+            timeout=60, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert "TaskFailed: engine/" in done.stderr.splitlines()[-1]
+    assert "the model's final answer was refused" in done.stderr.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     "code",
     [
