@@ -68,7 +68,7 @@ def screen(width: int) -> str:
     """What ``agentic-kernel list`` shows on a terminal of this width."""
     console = Paper(width=width, force_terminal=True, color_system=None)
     with console.capture() as captured:
-        rows.show(console, RECORDS, (LEFT,), NOW, USED)
+        rows.show(console, RECORDS, {LEFT: "recover it"}, NOW, USED)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 

@@ -140,6 +140,7 @@ def test_an_own_agent_runs_is_approved_and_answered_by_the_same_commands(
     assert done.out == "all done\n"
     [task] = crew.call("--json", "show", "it").lines
     assert (task["status"], task["runtime_kind"]) == ("success", "crew")
+    assert task["summary"] == "Write it."
     assert (folder(crew) / "notes").read_text() == "hello\n"
 
 
@@ -280,6 +281,7 @@ def test_the_flags_of_the_commands_own_runtimes_do_not_work_with_an_app(
         ("crew:needy", 2, "needs the arguments model"),
         ("crew:failing", 1, "cannot be made: RuntimeError: no database"),
         ("crew:memory", 2, "has a store of its own"),
+        ("crew:Steps", 2, "is a class, Steps, and no Host; name a function that makes one, e.g. "),
         ("crew:router", 2, "is a Runtime, whose store the command cannot see"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 import tomllib
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import agentic_kernel_new
+from agentic_kernel_engine import StoreError
 from agentic_kernel_new import KINDS, Sibling, create, recopy
 
 LONGEST = "acme-of-the-longest-of-allname"
@@ -73,3 +75,24 @@ def test_no_file_of_the_templates_is_compiled_by_an_installer() -> None:
     assert [path for path in templates.rglob("*.py") if path.is_file()] == []
     for part in (*KINDS, "common"):
         assert "__pycache__" in (templates / part / "copier.yml").read_text("utf-8")
+
+
+async def test_a_store_that_cannot_open_its_file_says_what_to_do(
+    siblings: Mapping[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(siblings["store"] / "src")
+    module = LONGEST.replace("-", "_")
+    made = importlib.import_module(module)
+    [name] = [name for name in made.__all__ if name.endswith("Store")]
+    store = getattr(made, name)(tmp_path / "no" / "tasks.db")
+    try:
+        with pytest.raises(StoreError) as refused:
+            await store.load("it")
+    finally:
+        store.close()
+        for each in [each for each in sys.modules if each.partition(".")[0] == module]:
+            monkeypatch.delitem(sys.modules, each)
+    assert str(refused.value) == (
+        f"{tmp_path / 'no' / 'tasks.db'}: unable to open database file; name a file in a folder "
+        "that is there and that you may write to"
+    )

@@ -95,6 +95,13 @@ class Application:
             self._plain(found, None)
         if not callable(found):
             raise self._wrong(found)
+        if isinstance(found, type) and not _makes_host(found):
+            raise InvalidValue(
+                WHERE,
+                f"{label(self.name, 80)} is a class, {found.__name__}, and no Host; name a "
+                f"function that makes one, e.g. def make(store): return Host({found.__name__}(), "
+                f"store, runtime_kinds=['{found.__name__.lower()}'])",
+            )
         try:
             parameters = inspect.signature(found).parameters
         except (TypeError, ValueError):
@@ -255,6 +262,11 @@ class Ways:
         """The command line with these words, ready to paste into a shell."""
         named = [WHERE, self.app.name] if self.app.named else []
         return self.place.command(*named, *words)
+
+
+def _makes_host(found: type) -> bool:
+    """True if an object of this class is a Host or a Runtime, or may hand one out."""
+    return issubclass(found, (Host, AbstractAsyncContextManager)) or is_runtime(found)
 
 
 def _told(error: BaseException) -> str:

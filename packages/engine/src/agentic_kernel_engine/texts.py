@@ -13,8 +13,15 @@ from typing import Any, Final, TypeGuard
 
 from .events import RUN_DELTA, RUN_TURN, Event
 
+SUMMARY: Final = 80
+"""The most characters of the summary of a Task that is made from a text."""
 FURTHEST: Final = 10**12
 """The largest place of a delta in its text; more is a mistake."""
+
+
+def summary_of(text: str) -> str:
+    """The summary of a Task with these instructions: the beginning of their first line."""
+    return text[: 2 * SUMMARY].strip().partition("\n")[0][:SUMMARY]
 
 
 class Texts:

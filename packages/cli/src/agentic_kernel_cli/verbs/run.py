@@ -39,7 +39,10 @@ def run(
     system: Annotated[
         str | None, typer.Option(help="The system prompt: how the model must behave.")
     ] = None,
-    summary: Annotated[str, typer.Option(help="A short title, shown in lists.")] = "",
+    summary: Annotated[
+        str | None,
+        typer.Option(help="A short title, shown in lists; without it, the beginning of the text."),
+    ] = None,
     runtime: Runtime = None,
     model: Model = None,
     option: Option = None,
@@ -64,11 +67,13 @@ def run(
 ) -> int:
     """Run a new Task and stream its answer. Ctrl-C pauses it."""
     from agentic_kernel import Task
+    from agentic_kernel_engine.texts import summary_of
 
     from ..grants import OPTIONS_KEY, grant_of, refuse_flags
 
     called = invocation(context)
     told = sys.stdin.read() if text == "-" else text
+    title = summary_of(told) if summary is None else summary
     app_kind = _app_kind(called, runtime)
     if app_kind is not None:
         # Not by `grant_of`: it would ask for further flags, which are refused as well.
@@ -82,7 +87,7 @@ def run(
         if wrong:
             raise typer.BadParameter(f"{wrong}: {called.app} has its own; leave {wrong} out")
         own = Task.new(
-            summary=summary, instructions=told, runtime_kind=app_kind, id=task_id,
+            summary=title, instructions=told, runtime_kind=app_kind, id=task_id,
             metadata=_before(called, session),
         )  # fmt: skip
         return called.run_app(lambda here: here.launch(own, called.settings.limits))
@@ -108,7 +113,7 @@ def run(
     )
     check_limits(runtime, settings.limits, file=settings.file)
     task = Task.new(
-        summary=summary,
+        summary=title,
         instructions=told,
         runtime_kind=LOCAL_TOOLS if runtime == LOCAL and box is not None else runtime,
         metadata={

@@ -16,7 +16,7 @@ from ..host.host import Host
 from ..inputs import OUTPUT_SCHEMA
 from ..plans.limits import Limits
 from ..principal import Principal
-from ..texts import NewText
+from ..texts import NewText, summary_of
 from ..tools.output_type import OutputType
 from ..tools.tool import Tool
 from ..tools.tool import tool as make_tool
@@ -25,8 +25,6 @@ from .own_loop import OwnLoop
 
 T = TypeVar("T")
 Function = TypeVar("Function", bound=Callable[..., Any] | Tool)
-SUMMARY: Final = 80
-"""The most characters of the summary of a Task that is made from a text."""
 
 _making: Final = threading.Lock()
 """Held while a runtime gets or loses the event loop of `run_sync`."""
@@ -293,9 +291,8 @@ class ReadyRuntime(Host):
         edges.text(text, "text")
         if wanted is not None:
             metadata = {**(metadata or {}), OUTPUT_SCHEMA: wanted.schema}
-        summary = text[: 2 * SUMMARY].strip().partition("\n")[0][:SUMMARY]
         return Task.new(
-            summary=summary, instructions=text, runtime_kind=self.runtime_kind,
+            summary=summary_of(text), instructions=text, runtime_kind=self.runtime_kind,
             agent_name=agent_name, metadata=metadata, id=id,
         )  # fmt: skip
 
