@@ -6,7 +6,7 @@ limits, decisions of people and events work in the same way for both.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -488,23 +488,8 @@ class Ledger(Generic[S]):
     async def _write(self, write: Callable[..., Awaitable[Cursor]], **how: Any) -> Cursor:
         """Write the next commit; if the write fails, its events and decisions are in the next one.
 
-        An event that may not be stored does not come back, so that the run can still end.
-        """
-        state, events, consumed = self.settle()
-        try:
-            return await write(state, events, consumed=consumed, **how)
-        except InvalidValue:
-            raise
-        except Exception:
-            self.events = [*events, *self.events]
-            self.consumed = (*consumed, *self.consumed)
-            raise
-
-    def settle(self) -> tuple[values.Encoded, Sequence[Checked], Sequence[int]]:
-        """Take the state, the events and the consumed decisions for the next commit.
-
-        Only the host's variables are checked here. The other parts were checked when they were
-        made.
+        An event that may not be stored does not come back, so that the run can still end. Only the
+        host's variables are checked here. The other parts were checked when they were made.
 
         Raises:
             InvalidValue: A variable, or a text in the state, may not be stored; nothing is taken.
@@ -519,7 +504,14 @@ class Ledger(Generic[S]):
         state = values.Encoded(values.encode_checked(self.state, "state"))
         events, self.events = self.events, ()
         consumed, self.consumed = self.consumed, ()
-        return state, events, consumed
+        try:
+            return await write(state, events, consumed=consumed, **how)
+        except InvalidValue:
+            raise
+        except Exception:
+            self.events = [*events, *self.events]
+            self.consumed = (*consumed, *self.consumed)
+            raise
 
     def progress(self, step: int, tool: str, index: int, report: Any) -> None:
         """Emit a tool's report, unless the reports since the last commit exceed `PROGRESS`.
