@@ -295,8 +295,13 @@ async def test_a_person_at_a_terminal_is_shown_what_is_asked_for_and_decides(
         "it asks for changes without an approval, which only --yes grants",
     ]
     assert aimock.requests() == []
+    # Confirmed, but no model has such a name.
+    odd = await asyncio.to_thread(typed, terminals, "y\n", "resume", "it")
+    assert (odd.returncode, "model: has the character U+001B" in odd.stderr) == (3, True)
     # Confirmed, but for the consent: the write waits for an approval of its own.
-    yes = await asyncio.to_thread(typed, terminals, "y\n", "resume", "it")
+    asked["model"] = "m[2J"
+    await leave(terminals.state, a_task("openai", "plain", **asked), paused=True)
+    yes = await asyncio.to_thread(typed, terminals, "y\n", "resume", "plain")
     assert yes.returncode == 3, yes.stderr
     assert "waits for approval of " in yes.stderr
     assert written(workspace) == []

@@ -163,6 +163,8 @@ INTERRUPTED = """
     from agentic_kernel_engine.loop import FinalAnswer, Plan
     from agentic_kernel_engine.providers import ProviderRuntime
 
+    # A parent that runs in the background leaves it ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     begun = {"main": threading.Event(), "aside": threading.Event()}
     late = threading.Event()
 
