@@ -17,6 +17,10 @@ _SEPARATOR: Final = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
 _EVENTS: Final = re.compile(rb":|(?:data|event|id|retry) *:")
 """The first line of a stream of events, though its server says that it is something else."""
 _JSON: Final = (b"{", b"[", b'"')
+_IN_FORM: Final = re.compile(
+    rb'(?:event: (?!error\n)\w+\ndata: \{(?!\s*"error")[^\r\n]*\}\n\n)+', re.ASCII
+)
+"""Whole events with names that are in their form already, as Anthropic's API sends them."""
 _ERROR: Final = re.compile(rb'\s*\{\s*"error"\s*:\s*(?!null|\s)')
 
 
@@ -108,7 +112,12 @@ class Form:
         if not lines:
             return b""
         self._cut = lines.endswith(b"\r")
-        if not lines.isascii():
+        if lines.isascii():
+            plain = self._named and self._has_events is not False
+            if plain and not (self._data or self._name) and _IN_FORM.fullmatch(lines):
+                self._has_events = True
+                return lines
+        else:
             _check(lines)
             lines = _SEPARATOR.sub(_escape, lines)
         if self._has_events is None and (told := lines.lstrip()):

@@ -426,8 +426,11 @@ class APIPlanner(ABC):
                 left = due - now() if empty else longest
                 due = now() + left
                 async with asyncio.timeout(left):
-                    with responses(opened):  # An SDK may send its request only here.
+                    if opened:
                         event = await anext(response, _END)
+                    else:
+                        with responses(opened):  # The SDK sends its request only here.
+                            event = await anext(response, _END)
                 if event is _END:
                     break
                 empty = True
