@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Coroutine, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -18,7 +17,7 @@ class Line:
     """One Host's line to a store; once it is cut, nothing passes in either direction.
 
     The store itself goes on, for other Hosts. A call that is under way when the line is cut is
-    broken off where it is, and raises.
+    broken off where it is, and raises. A Host whose line is cut closes, and has not left.
 
     Args:
         store: The store at its other end.
@@ -59,7 +58,8 @@ class Line:
         await self._through(self.store.join(host))
 
     async def leave(self, host: str) -> None:
-        await self._through(self.store.leave(host))
+        if not self.is_cut:  # The process is gone, so it cannot even leave.
+            await self._through(self.store.leave(host))
 
     async def alive(self, owner: str) -> bool:
         return await self._through(self.store.alive(owner))
@@ -125,6 +125,5 @@ async def _crash(host: Host) -> None:
     assert isinstance(line, Line), "a Host that is to crash works on Line(store)"
     line.cut()
     await host.drain(timeout=0)
-    with suppress(StoreError):  # It cannot even leave.
-        await host.close()
+    await host.close()
     await line.store.leave(host.name)

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -15,7 +16,7 @@ import pytest
 
 import agentic_kernel_engine as engine
 from agentic_kernel import CannotStart, Task, TaskStatus
-from agentic_kernel_engine import Event, HostClosed, Job
+from agentic_kernel_engine import Event, HostClosed, Job, StoreTraits
 
 from ..closing import closed, draining
 from ..conftest import Acting, NewTask, TappedStore
@@ -474,3 +475,99 @@ async def test_a_clock_that_fails_at_a_dispatch_costs_no_slot(
         with pytest.raises(OSError, match="no clock"):
             await host.dispatch(new_task())
         assert (await host.dispatch(new_task())).changed
+
+
+class Failing(engine.MemoryStore):
+    """A store whose leaves and commits raise these faults, one at each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_leave: list[BaseException] = []
+        self.at_commit: list[BaseException] = []
+
+    async def leave(self, host: str) -> None:
+        if self.at_leave:
+            raise self.at_leave.pop()
+        await super().leave(host)
+
+    async def commit(self, *given: Any) -> None:
+        if self.at_commit:
+            raise self.at_commit.pop()
+        await super().commit(*given)
+
+
+async def test_a_close_leaves_a_store_that_fails_for_a_moment() -> None:
+    store = Failing()
+    async with Host(store=store) as host:
+        store.at_leave.append(engine.StoreError("no answer"))
+    assert not await store.alive(f"{host.name}:1")
+
+
+@pytest.mark.parametrize(
+    ("faults", "raised"),
+    [
+        ([partial(engine.StoreError, "no answer")] * 6, engine.StoreError),
+        ([asyncio.CancelledError] * 2, RuntimeError),
+        ([OSError] * 2, OSError),
+    ],
+    ids=["StoreError", "CancelledError", "OSError"],
+)
+async def test_a_close_that_could_not_leave_the_store_raises_and_can_be_tried_again(
+    faults: list[Callable[[], BaseException]], raised: type[Exception]
+) -> None:
+    store = Failing()
+    host = Host(store=store)
+    await host.recover()
+    store.at_leave = [fault() for fault in faults]
+    for _ in range(2):
+        with pytest.raises(raised):
+            await host.close()
+        assert await store.alive(f"{host.name}:1")
+    await host.close()
+    assert not await store.alive(f"{host.name}:1")
+    await host.close()
+
+
+@pytest.mark.parametrize(
+    "fault", [asyncio.CancelledError, RuntimeError], ids=["CancelledError", "RuntimeError"]
+)
+async def test_a_store_that_faults_while_a_close_lets_a_run_go_does_not_end_the_close(
+    new_task: NewTask,
+    acting: type[Acting],
+    caplog: pytest.LogCaptureFixture,
+    fault: type[BaseException],
+) -> None:
+    async def act(job: Job) -> Any:
+        await asyncio.Event().wait()
+
+    store, task = Failing(), new_task()
+    host = Host(acting(act), store)
+    others = asyncio.all_tasks()
+    await host.dispatch(task)
+    await turns()
+    store.at_commit.append(fault())
+    await host.close()
+    assert asyncio.all_tasks() == others
+    assert not await store.alive(f"{host.name}:1")
+    assert any("letting the Task go failed" in record.message for record in caplog.records)
+
+
+async def test_a_store_that_cannot_stop_its_notifications_does_not_end_a_close(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Loud(engine.MemoryStore):
+        traits = StoreTraits(listens=True)
+
+        def listen(self, tell: Callable[[str], None]) -> Callable[[], None]:
+            return stop
+
+    def stop() -> None:
+        raise OSError("odd")
+
+    store = Loud()
+    others = asyncio.all_tasks()
+    async with Host(store=store) as host:
+        pass
+    assert asyncio.all_tasks() == others
+    assert not await store.alive(f"{host.name}:1")
+    assert any("could not stop its notifications" in record.message for record in caplog.records)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -14,8 +15,9 @@ from agentic_kernel import Complete, Fail, Failure, InvalidValue, Kill, Task, Ta
 
 from .. import edges, values
 from ..cursor import Cursor
-from ..errors import HostClosed
+from ..errors import HostClosed, StoreError
 from ..events import TASK_PAUSED, Event, TaskEvent
+from ..faults import not_unwinding, said
 from ..memory_store import MemoryStore
 from ..observer import Observer, observing
 from ..plans.reasons import StopReason
@@ -52,6 +54,9 @@ E = TypeVar("E", bound=Event)
 _now = partial(datetime.now, UTC)
 SHORTEST: Final = 0.001
 """The shortest interval between two looks of a Host at its store, in seconds."""
+PAUSES: Final = (0.05, 0.2)
+"""Seconds between the leaves of a Host whose store fails."""
+_log = logging.getLogger(__name__)
 
 
 class HostOptions(TypedDict, total=False):
@@ -648,8 +653,14 @@ class Host(Decisions, Queries):
         await self._own(self._live.drain(pause=pause, timeout=edges.seconds(timeout, "timeout")))
 
     async def close(self) -> None:
-        """`drain` within the grace, then leave the store. A further call waits for the first."""
-        if self._closing is None or (self._closing.done() and not self._news.closed):
+        """`drain` within the grace, then leave the store.
+
+        A further call waits for the first, and tries to leave again if that failed.
+
+        Raises:
+            StoreError: The store failed at each of three leaves, so it counts this Host as alive.
+        """
+        if self._closing is None or _failed(self._closing):
             self._closing = self._parts.shielded.start(self._close())
         if not self._closing.done():
             await asyncio.shield(self._closing)
@@ -663,7 +674,21 @@ class Host(Decisions, Queries):
         self._live.turn_away()
         await self._parts.shielded.idle(self._live.unwind_timeout)
         if self._joined is not None:
+            await self._leave()
+
+    async def _leave(self) -> None:
+        """Leave the store; try again a few times, because ``async with`` closes only once."""
+        try:
+            for pause in PAUSES:
+                try:
+                    await self.store.leave(self.name)
+                    return
+                except StoreError as fault:
+                    _log.warning("the Host could not leave its store yet: %s", said(fault))
+                await asyncio.sleep(pause)
             await self.store.leave(self.name)
+        except asyncio.CancelledError as fault:
+            raise not_unwinding(fault, "leave() of the store") from fault
 
     def _only_kind(self) -> str | None:
         """The one runtime kind that this Host serves; None if it serves several, or all."""

@@ -23,7 +23,7 @@ from ..errors import (
     Unreadable,
 )
 from ..events import Event
-from ..faults import Stray, contained, is_a, passes, passes_own, report, said, strays
+from ..faults import Stray, contained, is_a, log, passes, passes_own, report, said, strays
 from ..principal import NOBODY
 from ..readback import landed
 from ..record import Record
@@ -405,6 +405,9 @@ class LiveRuns:
             await self.leave(task_id, owner, **how)
         except StoreError as fault:
             _log.warning("task %r could not be let go: %s", task_id, said(fault))
+        except BaseException as fault:  # A drain lets the other runs go all the same.
+            passes_own(fault)
+            log(_log, fault, "task %r: letting the Task go failed", task_id)
 
     async def leave(
         self,

@@ -89,8 +89,12 @@ class Watch:
             timeout: Seconds to wait for foreign code that ignores its cancellation.
         """
         if self._deaf is not None:
-            self._deaf()
-            self._deaf = None
+            deaf, self._deaf = self._deaf, None
+            try:
+                deaf()
+            except BaseException as fault:
+                passes_own(fault)
+                log(_log, fault, "the store could not stop its notifications")
         tasks = [task for task in (self._task, self._steps) if task is not None]
         self._task = self._steps = None
         for task in tasks:
