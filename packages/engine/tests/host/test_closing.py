@@ -17,6 +17,7 @@ import pytest
 import agentic_kernel_engine as engine
 from agentic_kernel import CannotStart, Task, TaskStatus
 from agentic_kernel_engine import Event, HostClosed, Job, StoreTraits
+from agentic_kernel_engine.host import admission
 
 from ..closing import closed, draining
 from ..conftest import Acting, NewTask, TappedStore
@@ -571,3 +572,108 @@ async def test_a_store_that_cannot_stop_its_notifications_does_not_end_a_close(
     assert asyncio.all_tasks() == others
     assert not await store.alive(f"{host.name}:1")
     assert any("could not stop its notifications" in record.message for record in caplog.records)
+
+
+class Deaf:
+    """A resolver that ignores its cancellation until it is to go on."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        self.asked = asyncio.Event()
+
+    async def __call__(self, name: str, tenant: str) -> None:
+        self.asked.set()
+        while not self.go_on.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.go_on.wait()
+
+
+async def stored_for(
+    user: engine.Principal, store: engine.MemoryStore, task: Task, verb: str
+) -> None:
+    """Leave a Task of this principal in a store, on which the verb can act."""
+
+    class Pausing:
+        async def execute(self, job: Job) -> None:
+            await job.pause("acme/asked")
+
+    async with Host(Pausing(), store) as host:
+        await host.dispatch(task, principal=user)
+        await host.wait(task.id, TaskStatus.PAUSED)
+    if verb in ("claim", "recover"):
+        async with Host(store=store) as control:
+            await control.resume(task.id)
+
+
+def called(
+    host: engine.Host, verb: str, stored: Task, new: Task, user: engine.Principal
+) -> asyncio.Future[Any]:
+    """A call of a verb of the Host that asks the resolver."""
+    calls: dict[str, Any] = {
+        "claim": lambda: host.claim(stored.id),
+        "dispatch": lambda: host.dispatch(new, principal=user),
+        "recover": host.recover,
+        "resume": lambda: host.resume(stored.id),
+        "run": lambda: host.run(new, principal=user),
+    }
+    call: asyncio.Future[Any] = asyncio.ensure_future(calls[verb]())
+    return call
+
+
+@pytest.mark.rule("R19")
+@pytest.mark.parametrize("verb", ["claim", "dispatch", "recover", "resume", "run"])
+async def test_a_resolver_that_ignores_its_cancellation_counts_as_none_when_its_time_is_up(
+    new_task: NewTask, acting: type[Acting], monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    async def act(job: Job) -> Any:
+        raise AssertionError
+
+    monkeypatch.setattr(admission, "RESOLVING", 0.02)
+    user, store, task, deaf = engine.Principal("user:1"), engine.MemoryStore(), new_task(), Deaf()
+    await stored_for(user, store, task, verb)
+    others = asyncio.all_tasks()
+    host = Host(acting(act), store, acts_for=deaf, claims=False, unwind_timeout=0.01)
+    call = called(host, verb, task, new_task(), user)
+    try:
+        await asyncio.wait([call], timeout=2)
+        assert deaf.asked.is_set()
+        assert call.done()
+    finally:
+        deaf.go_on.set()
+        await asyncio.wait([call])
+    if verb == "recover":
+        assert call.result() == []
+    elif verb == "resume":
+        assert call.result().changed
+    else:
+        assert isinstance(call.exception(), CannotStart)
+    await host.close()
+    await turns()
+    assert asyncio.all_tasks() == others
+
+
+@pytest.mark.parametrize("verb", ["claim", "dispatch", "recover", "resume", "run"])
+async def test_a_close_ends_what_waits_for_a_resolver_that_ignores_its_cancellation(
+    new_task: NewTask, acting: type[Acting], verb: str
+) -> None:
+    async def act(job: Job) -> Any:
+        raise AssertionError
+
+    user, store, task, deaf = engine.Principal("user:1"), engine.MemoryStore(), new_task(), Deaf()
+    await stored_for(user, store, task, verb)
+    before = await store.load(task.id)
+    host = Host(acting(act), store, acts_for=deaf, claims=False, unwind_timeout=0.5)
+    call = called(host, verb, task, new_task(), user)
+    await deaf.asked.wait()
+    try:
+        await host.close()
+        await asyncio.wait([call], timeout=0.5)
+        assert call.done()
+        if verb == "recover":
+            assert call.result() == []
+        else:
+            assert isinstance(call.exception(), HostClosed)
+        assert await store.load(task.id) == before
+    finally:
+        deaf.go_on.set()
+        await asyncio.wait([call])

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from agentic_kernel import CannotStart, InvalidValue
 
 from .. import edges, terms
+from ..errors import HostClosed
 from ..events import from_stored
 from ..faults import contained, log, passes_own
 from ..plans import vocabulary
@@ -142,6 +143,11 @@ class Admission:
         self._refusals: dict[tuple[str, str], float] = {}
         """By principal: until when the watch does not ask for it again."""
         self._now = time.monotonic
+        self._turned_away = False
+        self._asked: set[asyncio.Task[Any]] = set()
+        """The calls of the resolver that are under way; asyncio itself does not keep them."""
+        self._closed: set[asyncio.Future[None]] = set()
+        """For each caller that waits for the resolver, a future that ends its wait."""
         self._unreadable: dict[str, int] = {}
         """By Task: the step whose state the substrate could not read."""
 
@@ -316,12 +322,17 @@ class Admission:
         """The answer of the resolver; a fault of the resolver, and a wrong answer, count as None.
 
         A named principal must come back with its own name and tenant.
+
+        Raises:
+            HostClosed: The Host was closed before the resolver had answered.
         """
         assert self._resolver is not None
+        if self._turned_away:
+            raise HostClosed
         try:
-            async with asyncio.timeout(RESOLVING):
-                answer = self._resolver(name, tenant)
-                found: Any = await contained(answer) if inspect.isawaitable(answer) else answer
+            found: Any = self._resolver(name, tenant)
+            if inspect.isawaitable(found):
+                found = await self._answer(found)
             if found is None:
                 return None
             principal = edges.instance(found, "acts_for()", Principal)
@@ -333,12 +344,48 @@ class Admission:
                 )
         except BaseException as fault:
             passes_own(fault)
+            if self._turned_away:
+                raise HostClosed from None
             if (name, tenant) not in self._faults:
                 remember(self._faults, (name, tenant), None)
                 said = "acts_for(%r, %r) failed, which counts as None (this is logged once)"
                 log(_log, fault, said, name, tenant)
             return None
         return principal
+
+    async def _answer(self, answer: Awaitable[Any]) -> Any:
+        """The answer of an async resolver. A resolver that is late, or whose caller is cancelled,
+        is cancelled and not waited for, because it may ignore that.
+
+        Raises:
+            TimeoutError: It did not answer in time, or the Host was closed meanwhile.
+        """
+        loop = asyncio.get_running_loop()
+        asked, closed = loop.create_task(contained(answer)), loop.create_future()
+        self._asked.add(asked)
+        asked.add_done_callback(self._answered)
+        self._closed.add(closed)
+        try:
+            await asyncio.wait(
+                (asked, closed), timeout=RESOLVING, return_when=asyncio.FIRST_COMPLETED
+            )
+            if asked.done():
+                return asked.result()
+            raise TimeoutError(f"no answer within {RESOLVING:g} seconds")
+        finally:
+            asked.cancel()
+            self._closed.discard(closed)
+
+    def _answered(self, asked: asyncio.Task[Any]) -> None:
+        self._asked.discard(asked)
+        if not asked.cancelled():
+            asked.exception()  # Retrieved here, because the caller may have stopped waiting.
+
+    def turn_away(self) -> None:
+        """End every question to the resolver with `HostClosed`, because the Host closes."""
+        self._turned_away = True
+        while self._closed:
+            self._closed.pop().set_result(None)
 
     def _refused(self, task_id: str, name: str, tenant: str) -> CannotStart:
         whom = "a Task without a principal"

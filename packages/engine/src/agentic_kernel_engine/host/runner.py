@@ -160,7 +160,9 @@ class LiveRuns:
             self._asking.discard(caller)
 
     def turn_away(self) -> None:
-        """End every `ask` with `HostClosed`, and flush no more, because the Host closes."""
+        """End every `ask` and every question to the resolver with `HostClosed`, and flush no more,
+        because the Host closes."""
+        self.admission.turn_away()
         self.flushing.stop()
         while self._asking:
             self._asking.pop().cancel()
