@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,17 +21,27 @@ from ..scripting import Runner, new_task
 
 
 class Refusing(MemoryStore):
-    """A MemoryStore that refuses the first commit with an event of one type."""
+    """A MemoryStore that refuses the first commit with an event of one type.
 
-    def __init__(self, type: str) -> None:
+    Args:
+        landed: True if the commit is made nevertheless.
+    """
+
+    def __init__(
+        self, type: str, fault: BaseException | None = None, *, landed: bool = False
+    ) -> None:
         super().__init__()
         self._mark = f'"{type}"'.encode()
+        self._fault = fault or StoreError("the disk is full")
+        self._landed = landed
         self.refused = False
 
     async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
         if not self.refused and any(self._mark in event for event in events):
             self.refused = True
-            raise StoreError("the disk is full")
+            if self._landed:
+                await super().commit(before, after, events)
+            raise self._fault
         await super().commit(before, after, events)
 
 
@@ -38,8 +49,16 @@ def told(events: Sequence[Event], *types: str) -> list[str]:
     return [event.type for event in events if event.type in types]
 
 
+FAULTS: list[tuple[BaseException, str]] = [
+    (StoreError("the disk is full"), "engine/store_error"),
+    (asyncio.CancelledError(), "engine/unhandled_error"),
+    (BaseExceptionGroup("both", [SystemExit(1)]), "engine/unhandled_error"),
+]
+
+
+@pytest.mark.parametrize(("fault", "code"), FAULTS, ids=range(3))
 async def test_an_approval_that_a_run_acted_on_is_not_recorded_as_ignored(
-    runner: Runner,
+    runner: Runner, fault: BaseException, code: str
 ) -> None:
     ran: list[str] = []
 
@@ -47,7 +66,7 @@ async def test_an_approval_that_a_run_acted_on_is_not_recorded_as_ignored(
     async def write(text: str) -> None:
         ran.append(text)
 
-    runner.store = Refusing("step.observed")
+    runner.store = Refusing("step.observed", fault)
     script = (ToolCall("write", {"text": "a"}), FinalAnswer("done"))
     async with runner.host(*script, tools=[write], policy=AskForWrites()) as host:
         task = new_task()
@@ -56,10 +75,21 @@ async def test_an_approval_that_a_run_acted_on_is_not_recorded_as_ignored(
         await host.approve(task.id, request["digest"], by="ann")
         done = await host.wait(task.id)
     assert done.failure is not None
-    assert done.failure.code == "engine/store_error"
+    assert done.failure.code == code
     assert ran == ["a"]
     events = await runner.events(task)
-    assert told(events, "approval.given", "approval.ignored") == ["approval.given"]
+    kinds = told(events, "approval.given", "approval.ignored", "step.observed", "run.stopped")
+    assert kinds == ["approval.given", "step.observed", "run.stopped"]
+
+
+async def test_a_commit_that_landed_before_a_stray_cancellation_is_not_written_twice(
+    runner: Runner,
+) -> None:
+    runner.store = Refusing("step.observed", asyncio.CancelledError(), landed=True)
+    task = await runner.run(ToolCall("add", {"a": 1, "b": 2}), FinalAnswer("done"))
+    assert task.status == "failure"
+    kinds = told(await runner.events(task), "step.observed", "run.stopped")
+    assert kinds == ["step.observed", "run.stopped"]
 
 
 @pytest.mark.parametrize("name", ["add", "write"])
@@ -77,10 +107,14 @@ async def test_the_outcome_of_a_step_and_its_usage_are_on_record(runner: Runner,
     assert outcome.usage == Usage(10, 5)
 
 
-async def test_a_run_that_could_not_pause_waits_for_nothing(runner: Runner) -> None:
-    runner.store = Refusing("task.paused")
+@pytest.mark.parametrize(("fault", "code"), FAULTS, ids=range(3))
+async def test_a_run_that_could_not_pause_waits_for_nothing(
+    runner: Runner, fault: BaseException, code: str
+) -> None:
+    runner.store = Refusing("task.paused", fault)
     task = await runner.run(AskUser("which?"), FinalAnswer("done"))
-    assert task.status == "failure"
+    assert task.failure is not None
+    assert task.failure.code == code
     assert task.metadata.get("engine/waiting_for") is None
     assert task.metadata["engine/stop_reason"] == "error"
 

@@ -78,6 +78,13 @@ class Job:
         """The principal that this run acts for, as it was resolved at entry (R19)."""
         return self._run.principal
 
+    def holds(self, state: Any) -> bool:
+        """True if the last commit that this run knows of stored this state.
+
+        So the caller of a `commit` that was cut short can tell whether it has landed.
+        """
+        return (self._run.record.state or b"null") == values.encode(state, "state")
+
     @property
     def stopping(self) -> bool:
         """True if a pause or a drain waits for the next checkpoint; long work should hurry."""

@@ -17,6 +17,7 @@ from .. import values
 from ..cursor import Cursor
 from ..errors import TaskFailed
 from ..events import Checked, Event
+from ..faults import unwinds
 from ..host import inbox
 from ..host.job import Job
 from ..plans import vocabulary
@@ -481,8 +482,9 @@ class Ledger(Generic[S]):
         self.job.note(WAITING_FOR, waiting)
         try:
             await self.pause(StopReason.INTERRUPT.value, due)
-        except Exception:
-            self.job.note(WAITING_FOR, None)
+        except BaseException as fault:
+            if not unwinds(fault):
+                self.job.note(WAITING_FOR, None)
             raise
 
     async def _write(self, write: Callable[..., Awaitable[Cursor]], **how: Any) -> Cursor:
@@ -508,9 +510,11 @@ class Ledger(Generic[S]):
             return await write(state, events, consumed=consumed, **how)
         except InvalidValue:
             raise
-        except Exception:
-            self.events = [*events, *self.events]
-            self.consumed = (*consumed, *self.consumed)
+        except BaseException as fault:
+            # A cancellation that is not the run's own may have cut short a commit that landed.
+            if not unwinds(fault) and not self.job.holds(state):
+                self.events = [*events, *self.events]
+                self.consumed = (*consumed, *self.consumed)
             raise
 
     def progress(self, step: int, tool: str, index: int, report: Any) -> None:
