@@ -232,6 +232,28 @@ def unwinds(fault: BaseException) -> bool:
     return type(fault) is not asyncio.CancelledError or task is None or task.cancelling() > 0
 
 
+def closes(fault: BaseException) -> bool:
+    """True if the fault closes the coroutine that runs now, and is no fault of its source.
+
+    The event loop closes a coroutine outside of every asyncio task.
+    """
+    if not is_a(fault, GeneratorExit):
+        return False
+    try:
+        return asyncio.current_task() is None
+    except RuntimeError:
+        return True
+
+
+def passes_run(fault: BaseException) -> None:
+    """Raise a fault again that ends the run: ``KeyboardInterrupt``, `unwinds`, `closes`.
+
+    A handler of the faults of a part of the run calls it; all other faults are that part's.
+    """
+    if is_a(fault, KeyboardInterrupt) or unwinds(fault) or closes(fault):
+        raise fault
+
+
 def not_unwinding(fault: BaseException, who: str) -> Exception:
     """The fault as an `Exception`: a stray ``CancelledError`` becomes one that names its source.
 

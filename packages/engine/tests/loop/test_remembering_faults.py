@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from agentic_kernel_engine import MemoryStore, Record
 from agentic_kernel_engine.loop import remembering
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.ending import End
@@ -36,6 +38,9 @@ async def _for_ever() -> None:
         Unreadable(),
         End(StopReason.FINAL, output="usurped"),
         asyncio.CancelledError(),
+        SystemExit(1),
+        GeneratorExit(),
+        BaseExceptionGroup("both", [asyncio.CancelledError()]),
         None,
         "text",
         ["text"],
@@ -44,7 +49,7 @@ async def _for_ever() -> None:
         [Hit("a", 1.0, "")],  # type: ignore[arg-type]
         _for_ever,
     ],
-    ids=range(11),
+    ids=range(14),
 )
 async def test_a_recall_that_fails_is_recorded_and_the_run_goes_on_without(
     runner: Runner, fault: Any, monkeypatch: pytest.MonkeyPatch
@@ -59,6 +64,48 @@ async def test_a_recall_that_fails_is_recorded_and_the_run_goes_on_without(
     failed = await said(runner, task, "memory.failed")
     assert [data["doing"] for data in failed] == ["recall"] * 2
     assert all(data["message"] for data in failed)
+
+
+@pytest.mark.parametrize("fault", [SystemExit(1), GeneratorExit()], ids=range(2))
+async def test_an_exit_of_one_item_does_not_stop_the_others(
+    runner: Runner, fault: BaseException
+) -> None:
+    class Leaving(InMemoryMemory):
+        async def propose(self, item: Item) -> bool:
+            if item.text == "first":
+                raise fault
+            return await super().propose(item)
+
+    memory, task = Leaving(), in_session()
+    governor = Governing(Proposal("first"), Proposal("second"))
+    done = await run(runner, task, FinalAnswer("done"), memory=memory, governor=governor)
+    assert done.result == "done"
+    assert [item["text"] for item in (await memory.export(MONDAY))["items"]] == ["second"]
+    assert [data["doing"] for data in await said(runner, task, "memory.failed")] == ["keep"]
+
+
+async def test_a_stray_cancellation_of_the_commit_of_the_end_loses_the_memory_alone(
+    runner: Runner,
+) -> None:
+    class Straying(MemoryStore):
+        left = 1
+
+        async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
+            if self.left and any(b"memory.noted" in event for event in events):
+                self.left = 0
+                raise asyncio.CancelledError
+            await super().commit(before, after, events)
+
+    runner.store, task = Straying(), in_session()
+    done = await run(
+        runner, task, FinalAnswer("done"), memory=InMemoryMemory(),
+        governor=Governing(of_end=[Proposal("learned")]),
+    )  # fmt: skip
+    assert done.result == "done"
+    kinds = [event.type for event in await runner.events(task)]
+    assert kinds[-5:] == [
+        "memory.noted", "memory.failed", "memory.lost", "run.stopped", "task.completed",
+    ]  # fmt: skip
 
 
 async def test_a_memory_that_fails_for_a_while_gets_everything_in_the_end(runner: Runner) -> None:
@@ -128,6 +175,8 @@ async def test_an_item_that_a_memory_refuses_keeps_no_other_from_it(runner: Runn
     [
         [ConnectionError("no model today")],
         [asyncio.CancelledError()],
+        [SystemExit(1)],
+        [GeneratorExit()],
         [End(StopReason.STOPPED)],
         ["text"],
         [Proposal("")],
@@ -138,7 +187,7 @@ async def test_an_item_that_a_memory_refuses_keeps_no_other_from_it(runner: Runn
         [Proposal("good", key=5)],  # type: ignore[arg-type]
         [Proposal("x")] * (MAX_PROPOSALS + 1),
     ],
-    ids=range(11),
+    ids=range(13),
 )
 async def test_a_governor_that_fails_is_recorded_and_nothing_is_remembered(
     runner: Runner, proposals: Any

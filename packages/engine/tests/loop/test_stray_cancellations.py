@@ -22,7 +22,7 @@ from agentic_kernel_engine.seams.memory import Item, Memory
 from agentic_kernel_engine.seams.middleware import Recovery
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.policies import RiskPolicy
-from agentic_kernel_engine.seams.policy import AllowAll, Hiding
+from agentic_kernel_engine.seams.policy import AllowAll, Hiding, decided
 
 from ..delegating import Roles, join, spawn
 from ..scripting import Runner, World, new_task
@@ -100,12 +100,30 @@ async def test_a_planners_fails_the_task_if_nothing_recovers_it(runner: Runner) 
 
 
 class Denies:
+    def __init__(self, fault: BaseException) -> None:
+        self._fault = fault
+
     async def authorize(self, action: Any, context: Context) -> Decision:
-        stray()
-        raise AssertionError
+        raise self._fault
 
 
-@pytest.mark.parametrize("policy", [Denies(), RiskPolicy(stray), RiskPolicy(later)], ids=range(3))
+POLICIES = [
+    Denies(asyncio.CancelledError()),
+    Denies(SystemExit(1)),
+    Denies(GeneratorExit()),
+    Denies(BaseExceptionGroup("both", [asyncio.CancelledError()])),
+    RiskPolicy(stray),
+    RiskPolicy(later),
+]
+
+
+async def test_the_end_of_the_process_passes_a_policy() -> None:
+    context: Any = None
+    with pytest.raises(KeyboardInterrupt):
+        await decided(Denies(KeyboardInterrupt()), ADD, context)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=range(6))
 async def test_a_policys_denies_the_action(runner: Runner, world: World, policy: Any) -> None:
     class OnlyTools:
         async def authorize(self, action: Any, context: Context) -> Decision:

@@ -17,7 +17,7 @@ from agentic_kernel import InvalidValue, Task
 
 from .. import edges, values
 from ..errors import StoreError, TaskFailed
-from ..faults import is_a, report, unwinds
+from ..faults import is_a, passes_run, report
 from ..plans import vocabulary
 from ..plans.ending import End, unhandled
 from ..plans.observation import Observation
@@ -167,7 +167,8 @@ class Remembering:
         for item in state.remembering:
             try:
                 await governor.keep(self._memory, item)
-            except (Exception, asyncio.CancelledError) as error:
+            except BaseException as error:
+                passes_run(error)
                 fault = error
                 if _unwinding():  # The governor turned the cancellation into another error.
                     break
@@ -188,7 +189,8 @@ class Remembering:
             values.check(state.ended.output, "output")
             values.check(state.ended.metadata, "metadata")
             await run.commit()
-        except Exception as fault:
+        except BaseException as fault:
+            passes_run(fault)
             state.ended = None
             _failed(run, "keep", fault)
             run.record(vocabulary.MEMORY_LOST, items=[item.id for item in state.remembering])
@@ -217,17 +219,13 @@ async def _tried(run: LoopRun, doing: str, call: Coroutine[Any, Any, T]) -> T | 
     try:
         async with bound:
             return await call
-    except asyncio.CancelledError as error:
-        if unwinds(error):
-            raise
-        fault: BaseException = error
-    except Exception as error:
+    except BaseException as fault:
+        passes_run(fault)
         if bound.expired():
             late = TimeoutError(f"no answer within {PATIENCE:g} seconds")
             run.record(vocabulary.MEMORY_FAILED, doing=doing, message=unhandled(late).message)
-            return None
-        fault = error
-    _failed(run, doing, fault)
+        else:
+            _failed(run, doing, fault)
     return None
 
 

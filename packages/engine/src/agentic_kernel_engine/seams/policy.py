@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import abstractmethod
 from typing import Final, Protocol
 
 from .. import edges
-from ..faults import kind_of, report, unwinds
+from ..faults import kind_of, passes_run, report
 from ..plans.action import Action
 from ..plans.action import kind_of as kind_of_action
 from ..plans.decision import ALLOW, ROUTES, Decision, deny
@@ -51,9 +50,8 @@ async def decided(
     """
     try:
         said = await policy.authorize(action, context)
-    except (Exception, asyncio.CancelledError) as fault:
-        if unwinds(fault):
-            raise
+    except BaseException as fault:
+        passes_run(fault)
         report(fault, context.task.id, context.step, f"the policy {type(policy).__name__}")
         return deny(f"{who} failed: {kind_of(fault)}")
     if said is ALLOW:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agentic_kernel import InvalidValue
 
-from ..faults import cause_has_note, is_a, kind_of, place_of, report, text_of, unwinds
+from ..faults import cause_has_note, closes, is_a, kind_of, place_of, report, text_of, unwinds
 from ..plans.action import ToolCall, digest
 from ..plans.observation import (
     HANDLER_ERROR,
@@ -143,7 +143,7 @@ async def perform(invocation: Invocation, timed: Timed | None = None) -> Observa
     except ThreadsExhausted as error:
         return _failed(invocation, NO_THREAD, str(error))
     except BaseException as error:
-        if is_a(error, KeyboardInterrupt) or _closed(error):
+        if is_a(error, KeyboardInterrupt) or closes(error):
             raise
         if bound is not None and bound.expired():
             if cause_has_note(error, NOT_BEGUN):
@@ -269,16 +269,6 @@ def _faulty(invocation: Invocation, error: BaseException, before: str = "") -> O
     report(error, context.task_id, context.step, f"the tool {invocation.tool.name!r}")
     observation = _failed(invocation, HANDLER_ERROR, before + (f"{kind}: {text}" if text else kind))
     return replace(observation, metadata={"type": kind, **place_of(error)})
-
-
-def _closed(error: BaseException) -> bool:
-    """True if the coroutine is being closed, which is not a failure of the tool."""
-    if not is_a(error, GeneratorExit):
-        return False
-    try:
-        return asyncio.current_task() is None
-    except RuntimeError:
-        return True
 
 
 def _at(root: str, problem: str) -> str:
