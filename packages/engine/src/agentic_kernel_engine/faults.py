@@ -99,7 +99,7 @@ def cause_has_note(fault: BaseException, note: str) -> bool:
 def kind_of(fault: BaseException) -> str:
     """The name of a fault's class, fit to be stored."""
     try:
-        return _fit(type(origin(fault)).__name__)
+        return fit(type(origin(fault)).__name__)
     except BaseException as odd:
         _pass_interrupt(odd)
         return "BaseException"
@@ -108,7 +108,7 @@ def kind_of(fault: BaseException) -> str:
 def text_of(fault: BaseException | None) -> str:
     """The message of a fault, fit to be stored: its first `DETAIL` characters."""
     try:
-        return _fit(str("" if fault is None else origin(fault)))
+        return fit(str("" if fault is None else origin(fault)))
     except BaseException as odd:
         _pass_interrupt(odd)
         return _UNREADABLE
@@ -135,7 +135,7 @@ def place_of(fault: BaseException) -> dict[str, Any]:
             code, module = trail.tb_frame.f_code, trail.tb_frame.f_globals.get("__name__")
             rank = _rank(code.co_filename, module)
             if rank >= best[0]:
-                place = {"file": _fit(code.co_filename), "line": trail.tb_lineno or 0}
+                place = {"file": fit(code.co_filename), "line": trail.tb_lineno or 0}
                 best = (rank, place)
             trail = trail.tb_next
         return best[1]
@@ -286,7 +286,8 @@ def passes_own(fault: BaseException) -> None:
         passes(fault)
 
 
-def _fit(text: str) -> str:
+def fit(text: str) -> str:
+    """The first `DETAIL` characters of a foreign text, with those escaped that no store accepts."""
     # A subclass of str may have methods of its own; this gives a plain str.
     text = str.__getitem__(text, slice(DETAIL)).replace("\0", "\\0")
     return text.encode(errors="backslashreplace").decode()

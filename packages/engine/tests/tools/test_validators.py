@@ -121,6 +121,22 @@ async def test_it_checks_the_final_answer(runner: Runner) -> None:
     assert "'no' is not for me" in first["message"]
 
 
+@pytest.mark.parametrize("reason", ["a \ud800", "a \0", "a" * 11_000_000], ids=range(3))
+async def test_no_reason_of_a_check_keeps_a_final_answer_from_being_asked_for_again(
+    runner: Runner, reason: str
+) -> None:
+    def picky(schema: Mapping[str, Any]) -> Fit:
+        return lambda value: reason if value == "no" else None
+
+    task = await runner.run(
+        FinalAnswer("no"), FinalAnswer("yes"), output_schema={"type": "string"}, validator=picky
+    )
+    assert task.result == "yes"
+    events = await runner.events(task)
+    first = next(e for e in events if e.type == "step.observed").data["observations"][0]
+    assert first["message"].startswith("the final answer: a")
+
+
 def test_what_is_no_validator_is_refused() -> None:
     for given in (3, pathlib.Path(), "draft7"):
         with pytest.raises(InvalidValue, match=r"validator: is .*pass a function"):

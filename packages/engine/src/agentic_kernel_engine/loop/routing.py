@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from .. import moments
-from ..faults import is_a
+from ..faults import fit, is_a
 from ..plans import vocabulary
 from ..plans.action import (
     Action,
@@ -198,16 +198,15 @@ def _finish(run: LoopRun, action: FinalAnswer) -> Observation:
     fits = run.answer.fits
     try:
         fault = None if fits is None else fits(action.output)
+        if fault is not None:
+            why = fit(f"the final answer: {action.refused or fault}")
+            return Observation(error=SCHEMA_VALIDATION_FAILED, message=why)
     except BaseException as bug:  # Other actions are done: record the step, then end the run.
         if is_a(bug, KeyboardInterrupt):
             raise
         run.ending = unhandled(bug)
         run.ending.fault, run.ending.where = bug, "the check of the final answer"
         return NOT_BEGUN
-    if fault is not None:
-        return Observation(
-            error=SCHEMA_VALIDATION_FAILED, message=f"the final answer: {action.refused or fault}"
-        )
     run.ending = End(StopReason.FINAL, output=action.output)
     return DONE
 
