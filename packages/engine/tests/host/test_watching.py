@@ -13,7 +13,7 @@ from agentic_kernel import Failure, InvalidValue, Task, TaskNotFound, TaskStatus
 from agentic_kernel_engine import Host, HostClosed, Job, Loop, MemoryStore, StoreTraits
 from agentic_kernel_engine.events import Event, TaskEvent
 from agentic_kernel_engine.host import news
-from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.action import AskUser, FinalAnswer, ToolCall
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
 from agentic_kernel_engine.tools.tool import tool
 
@@ -355,6 +355,35 @@ async def test_a_caller_may_cancel_its_own_run(new_task: NewTask, loop: bool) ->
         assert seen[-1] == "task.paused"
         with pytest.raises(InvalidValue):
             await host.run(new_task(), should_cancel=True)  # type: ignore[arg-type]
+
+
+async def test_a_run_returns_when_the_loop_s_own_should_cancel_has_paused_its_task(
+    new_task: NewTask,
+) -> None:
+    cancelled = True
+    script = ScriptedPlanner(FinalAnswer(1))
+    loop = Loop(script, should_cancel=lambda: cancelled)
+    async with Host(loop, **BRISK) as host, asyncio.timeout(5):
+        task = await host.run(new_task())
+        assert task.status is TaskStatus.PAUSED
+        assert task.metadata["engine/stop_reason"] == "cancelled"
+        seen = [event.type async for event in host.run_stream(new_task(), children=True)]
+        assert seen[-1] == "task.paused"
+        cancelled = False
+        await host.resume(task.id)
+        assert (await host.wait(task.id)).result == 1
+
+
+async def test_a_run_waits_through_every_other_pause(new_task: NewTask) -> None:
+    script = ScriptedPlanner(AskUser("which?"), AskUser("and?"), FinalAnswer(1))
+    async with Host(Loop(script), **BRISK) as host, asyncio.timeout(5):
+        running = asyncio.create_task(host.run(task := new_task()))
+        await asyncio.sleep(0.1)
+        for text in ("a", "b"):
+            await host.wait(task.id, TaskStatus.PAUSED)
+            assert not running.done()
+            await host.answer(task.id, text, by="ann")
+        assert (await running).result == 1
 
 
 async def test_a_caller_may_cancel_while_its_run_waits_for_a_child(new_task: NewTask) -> None:

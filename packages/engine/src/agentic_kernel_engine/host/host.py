@@ -400,8 +400,8 @@ class Host(Decisions, Queries):
         """Dispatch the Task as soon as a slot is free, and wait for its terminal snapshot.
 
         If the caller is cancelled after the substrate has accepted the Task, the Task runs on; kill
-        it if that is not wanted. If ``should_cancel`` pauses the Task, the result is that paused
-        snapshot.
+        it if that is not wanted. If ``should_cancel`` pauses the Task, or that of the `Loop` does,
+        the result is that paused snapshot.
 
         Raises:
             InvalidValue, TaskExists, IllegalTransition, CannotStart: As `dispatch`, except that a
@@ -429,7 +429,9 @@ class Host(Decisions, Queries):
             ended = await end
         finally:
             self._news.leave(end)
-        return ended or await self._news.wait(task_id)
+        if ended is None or not ended.status.terminal:
+            return await self._news.wait_for_cancelled(task_id)
+        return ended
 
     async def step(
         self,
@@ -541,7 +543,7 @@ class Host(Decisions, Queries):
         async with aclosing(self._reader.watch(task.id, None, children=children)) as events:
             async for event in events:
                 yield event
-                paused = should_cancel is not None and event.type == TASK_PAUSED
+                paused = event.type == TASK_PAUSED and event.task_id == task.id
                 if paused and event.data.get("reason") == StopReason.CANCELLED:
                     return
 

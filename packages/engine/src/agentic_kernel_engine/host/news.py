@@ -172,11 +172,11 @@ class News:
                 self.leave(waiter)
 
     def end_of(self, task_id: str) -> Waiter:
-        """A wait for the end of a Task that is not dispatched yet, so that no end is missed.
+        """A wait for the end or the first pause of a Task that is not dispatched yet.
 
-        The caller ends the wait by `leave`.
+        So none is missed. The caller ends the wait by `leave`.
         """
-        return self.waiter(task_id, 0, _TERMINAL)
+        return self.waiter(task_id, 0, _AT_REST)
 
     def after(self, waiter: Waiter, version: int) -> Waiter:
         """Make a wait continue with records later than this version.
@@ -228,6 +228,7 @@ class News:
 MOST_BEHIND: Final = 10_000
 """The most events that wait for one reader; a reader that is slower reads them from the store."""
 _TERMINAL = frozenset(status for status in TaskStatus if status.terminal)
+_AT_REST = _TERMINAL | {TaskStatus.PAUSED}
 
 
 class Waiter(asyncio.Future[Task | None]):
