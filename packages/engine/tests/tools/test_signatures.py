@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,8 +19,9 @@ from agentic_kernel_engine.plans.action import ToolCall
 from agentic_kernel_engine.plans.observation import SCHEMA_VALIDATION_FAILED, Observation
 from agentic_kernel_engine.principal import NOBODY
 from agentic_kernel_engine.tools.call import Invocation, perform
+from agentic_kernel_engine.tools.output_type import OutputType
 from agentic_kernel_engine.tools.schema import compile_schema
-from agentic_kernel_engine.tools.tool import Tool, ToolContext, tool
+from agentic_kernel_engine.tools.tool import Tool, ToolContext, Tools, tool
 
 
 async def call(target: Tool, **arguments: Any) -> Observation:
@@ -345,6 +347,78 @@ def test_a_field_of_pydantic_outside_of_a_model_is_refused_and_not_ignored() -> 
     target.__annotations__ = {"a": Annotated[int, pydantic.Field(gt=3)]}
     with pytest.raises(InvalidValue, match=r"target\(a\): is annotated with a pydantic field"):
         tool(target)
+
+
+class Named(TypedDict):
+    a: Annotated[str, pydantic.Field(max_length=2)]
+
+
+@dataclasses.dataclass
+class Nested:
+    items: list[Named]
+    more: Nested | None = None
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "found"),
+    [
+        (Annotated[int, pydantic.Field(gt=3, lt=5)], "", "a pydantic field"),
+        (pydantic.PositiveInt, "", "annotated_types"),
+        (list[Annotated[int, pydantic.Field(gt=3)]], "", "a pydantic field"),
+        (dict[str, pydantic.PositiveInt] | None, "", "annotated_types"),
+        (Named, ".a", "a pydantic field"),
+        (Nested, ".items.a", "a pydantic field"),
+    ],
+)
+def test_a_bound_that_would_be_dropped_is_refused_wherever_it_is(
+    kind: Any, place: str, found: str
+) -> None:
+    def target(a: int) -> None: ...
+
+    target.__annotations__ = {"a": kind}
+    words = f"{place}: is annotated with {found}; use msgspec.Meta, or a pydantic model"
+    with pytest.raises(InvalidValue, match=re.escape("target(a)" + words)):
+        tool(target)
+    with pytest.raises(InvalidValue, match=re.escape("output_type" + words)):
+        OutputType(kind)
+
+
+class Bounded(pydantic.BaseModel):
+    a: Annotated[int, pydantic.Field(gt=3)]
+
+
+@dataclasses.dataclass
+class Holding:
+    model: Bounded
+    b: Annotated[int, msgspec.Meta(gt=3)]
+
+
+def test_bounds_of_meta_and_in_a_model_hold() -> None:
+    wanted = OutputType(Holding)
+    assert wanted.problem({"model": {"a": 4}, "b": 4}) is None
+    assert wanted.problem({"model": {"a": 4}, "b": 3}) is not None
+    assert wanted.problem({"model": {"a": 3}, "b": 4}) is not None
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+def test_an_output_type_is_refused_without_a_call_of_its_code() -> None:
+    wrong: Any = Unprintable()
+    with pytest.raises(InvalidValue, match=r"output_type: is .*; give a type"):
+        OutputType(wrong)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [int, type, staticmethod(order)],  # type: ignore[arg-type]
+    ids=["int", "type", "wrapped"],
+)
+def test_a_callable_without_a_signature_is_refused_by_its_place(given: Any) -> None:
+    with pytest.raises(InvalidValue, match=r"tools\[0\]"):
+        Tools(given)
 
 
 def test_pydantic_is_not_imported_by_the_engine() -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from types import UnionType
-from typing import Any, Final, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -19,6 +19,8 @@ from agentic_kernel import InvalidValue
 from ..values import decode
 
 _REFERENCE: Final = "#/$defs/{model}"
+_DROPPED: Final = {"pydantic": "a pydantic field", "annotated_types": "annotated_types"}
+"""Modules whose bounds msgspec leaves out of a schema, and does not check."""
 
 
 def output_schema(annotation: Any) -> dict[str, Any] | None:
@@ -55,6 +57,44 @@ def hoisted(schema: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
 def reason_of(error: Exception) -> str:
     """The reason why a type has no schema; the last line, because pydantic explains at length."""
     return str(error).splitlines()[-1] if str(error) else type(error).__name__
+
+
+def check_bounds(annotation: Any, path: str) -> None:
+    """Refuse bounds that msgspec does not know, also in the parts and fields of a type.
+
+    Raises:
+        InvalidValue: A part is annotated with them; the path names its field.
+    """
+    seen: list[Any] = []
+    stack = [(annotation, path)]
+    while stack:
+        part, place = stack.pop()
+        if get_origin(part) is Annotated:
+            for each in part.__metadata__:
+                found = _DROPPED.get(type(each).__module__.partition(".")[0])
+                if found is not None:
+                    raise InvalidValue(
+                        place,
+                        f"is annotated with {found}; use msgspec.Meta, or a pydantic model",
+                    )
+            stack.append((part.__origin__, place))
+        elif get_origin(part) not in (None, Literal):
+            stack += [(each, place) for each in (get_origin(part), *get_args(part))]
+        elif hasattr(part, "__value__") or hasattr(part, "__supertype__"):
+            # The name of a type, by `type` or by NewType.
+            if part not in seen:
+                seen.append(part)
+                stack.append((getattr(part, "__value__", None) or part.__supertype__, place))
+        elif isinstance(part, type) and not is_model(part) and part not in seen:
+            seen.append(part)
+            stack += [(each, f"{place}.{name}") for name, each in _fields(part).items()]
+
+
+def _fields(kind: type) -> dict[str, Any]:
+    try:
+        return get_type_hints(kind, include_extras=True)
+    except (NameError, TypeError):  # msgspec has resolved all that it needs.
+        return {}
 
 
 def is_model(annotation: Any) -> bool:

@@ -9,8 +9,9 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 
+from .. import edges
 from ..values import decode, encode
-from .annotations import decoded, hoisted, modelled, reason_of, several_models
+from .annotations import check_bounds, decoded, hoisted, modelled, reason_of, several_models
 
 T = TypeVar("T")
 LONGEST: Final = 2_000
@@ -77,7 +78,9 @@ class OutputType(Generic[T]):
 
 def _schema(kind: Any, path: str) -> dict[str, Any]:
     if not (isinstance(kind, type) or get_origin(kind) is not None or hasattr(kind, "__args__")):
-        raise InvalidValue(path, f"is {kind!r}; give a type, e.g. a dataclass or a pydantic model")
+        raise InvalidValue(
+            path, f"is {edges.came(kind)}; give a type, e.g. a dataclass or a pydantic model"
+        )
     try:
         schema = msgspec.json.schema(kind, schema_hook=modelled)
     except Exception as error:
@@ -86,6 +89,7 @@ def _schema(kind: Any, path: str) -> dict[str, Any]:
             f"has no JSON form ({reason_of(error)}); use a type that has one, or give the runtime "
             "output_schema= when it is made",
         ) from error
+    check_bounds(kind, path)
     return _closed(_rooted(hoisted(schema, schema.pop("$defs", {}))))
 
 

@@ -18,7 +18,16 @@ from agentic_kernel import InvalidValue
 
 from .. import edges
 from ..size import check_size, parts_of_mapping
-from .annotations import decoded, dumped, hoisted, is_model, modelled, output_schema, reason_of
+from .annotations import (
+    check_bounds,
+    decoded,
+    dumped,
+    hoisted,
+    is_model,
+    modelled,
+    output_schema,
+    reason_of,
+)
 
 
 class Signature:
@@ -51,7 +60,7 @@ class Signature:
         types: dict[str, Any] = {}
         texts: dict[str, str] = {}
         defaults: dict[str, Any] = {}
-        for name, parameter in inspect.signature(function).parameters.items():
+        for name, parameter in _parameters(function, where):
             path = f"{where}({name})"
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
                 raise InvalidValue(path, "is not passed by name; use parameters that can be")
@@ -61,7 +70,7 @@ class Signature:
                 self.context = name
                 continue
             _one_schema(hints[name], path)
-            texts[name] = _text(hints[name], path) or explained.get(name, "")
+            texts[name] = _text(hints[name]) or explained.get(name, "")
             if parameter.default is parameter.empty:
                 types[name] = Required[hints[name]]
             else:
@@ -159,6 +168,17 @@ def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
         ) from error
 
 
+def _parameters(
+    function: Callable[..., Any], where: str
+) -> Iterable[tuple[str, inspect.Parameter]]:
+    try:
+        return inspect.signature(function).parameters.items()
+    except (TypeError, ValueError) as error:  # Some builtins have none.
+        raise InvalidValue(
+            where, f"has no signature ({edges.came(str(error))}); wrap it in a typed function"
+        ) from error
+
+
 def _one_schema(annotation: Any, path: str) -> None:
     try:
         msgspec.json.schema(annotation, schema_hook=modelled)
@@ -167,18 +187,15 @@ def _one_schema(annotation: Any, path: str) -> None:
             path,
             f"has an annotation without a JSON form ({reason_of(error)}); use a raw schema instead",
         ) from error
+    check_bounds(annotation, path)
 
 
-def _text(annotation: Any, path: str) -> str:
+def _text(annotation: Any) -> str:
     """The description in an ``Annotated``."""
     if get_origin(annotation) is not Annotated:
         return ""
     text = ""
     for each in get_args(annotation)[1:]:
-        if type(each).__module__.partition(".")[0] == "pydantic":
-            raise InvalidValue(
-                path, "is annotated with a pydantic field; use msgspec.Meta, or a pydantic model"
-            )
         if isinstance(each, str):
             text = each
         elif isinstance(each, msgspec.Meta):
