@@ -35,6 +35,13 @@ def event(*parts: Any, end: str | None = None, **counts: int) -> Any:
     return GenerateContentResponse.model_validate_json(msgspec.json.encode(made))
 
 
+def odd(part: dict[str, Any]) -> Any:
+    """An event with a lone surrogate, which no JSON text of msgspec has."""
+    content = {"role": "model", "parts": [{"text": "x"}, part]}
+    candidate = {"content": content, "finishReason": "STOP"}
+    return GenerateContentResponse.model_validate({"candidates": [candidate]})
+
+
 def taken(
     *events: Any, most: int | None = 4096, parallel: bool = True
 ) -> tuple[Reply, list[Delta]]:
@@ -166,6 +173,8 @@ def test_an_answer_that_the_server_could_not_end_is_told_with_its_reason(reason:
         ("arguments in pieces", [event({"functionCall": {"name": "add", "willContinue": True}})]),
         ("a count that cannot be", [event({"text": "x"}, end="STOP", promptTokenCount=-1)]),
         ("NUL", [event({"text": "x\0"}, end="STOP")]),
+        ("code", [odd({"executableCode": {"language": "PYTHON", "code": "\ud800"}})]),
+        ("output", [odd({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "\ud800"}})]),
     ],
     ids=str,
 )

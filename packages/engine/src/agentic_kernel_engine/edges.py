@@ -26,6 +26,8 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 LONGEST: Final = 1e9
 """The longest time that an argument may give, in seconds: about thirty years."""
+LATEST: Final = 10**15
+"""The latest time that a timer may return, in seconds."""
 MOST_NAMES: Final = 10_000
 """The most names that one argument may hold."""
 _PLAIN: Final = frozenset("\n\r\t\u200c\u200d\u200e\u200f")
@@ -420,5 +422,30 @@ def clock(value: Any, name: str) -> Callable[[], datetime]:
     def checked() -> datetime:
         return moments.aware(f"{name}()", value())
 
-    checked()
+    moments.aware(f"{name}()", _tried(value, name))
     return checked
+
+
+def timer(value: Any, name: str) -> Callable[[], float]:
+    """Check a function that returns seconds; call it once now.
+
+    Raises:
+        InvalidValue: The value cannot be called, or does not return a number up to `LATEST`.
+    """
+    seconds = _tried(function(value, name), name)
+    if type(seconds) not in (int, float) or not abs(seconds) <= LATEST:  # NaN is in no range.
+        raise InvalidValue(
+            f"{name}()", f"is {came(seconds)}; return a number of seconds up to {LATEST:,}"
+        )
+    return cast("Callable[[], float]", value)
+
+
+def _tried(value: Callable[[], Any], name: str) -> Any:
+    try:
+        return value()
+    except Exception as fault:
+        raise InvalidValue(
+            name,
+            f"cannot be called, because of a {type(fault).__name__}; pass a function that needs no "
+            "arguments",
+        ) from fault

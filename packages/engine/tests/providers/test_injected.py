@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
+from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Limits
 from agentic_kernel_engine.plans.action import Delegate, FinalAnswer, Thought
 from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions
@@ -42,6 +47,37 @@ async def test_the_seconds_of_a_run_are_by_the_timer() -> None:
     async with runtime(*script, timer=lambda: float(next(seconds)), limits=limits) as host:
         task = await host.run(new_task())
     assert task.metadata["engine/stop_reason"] == "timeout"
+
+
+def fails() -> float:
+    raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"timer": 5}, "timer: is 5; pass a function"),
+        ({"timer": abs}, "timer: cannot be called, because of a TypeError"),
+        ({"timer": fails}, "timer: cannot be called, because of a RuntimeError"),
+        ({"timer": str}, "timer(): is ''; return a number of seconds up to 1,000,"),
+        ({"timer": lambda: math.nan}, "timer(): is nan"),
+        ({"timer": lambda: 10**400}, "timer(): is a number of 1329 bits"),
+        ({"clock": abs}, "clock: cannot be called, because of a TypeError"),
+        ({"clock": fails}, "clock: cannot be called, because of a RuntimeError"),
+        ({"clock": str}, "clock(): must be a datetime, not str"),
+    ],
+)
+def test_a_clock_that_cannot_be_read_is_refused_at_once(
+    options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidValue, match=f"^{re.escape(words)}"):
+        runtime(**options)
+
+
+@pytest.mark.parametrize("kind", ["", " ", "a\n", " a", "a\x7f", "\u2028"], ids=ascii)
+def test_a_kind_that_a_reader_cannot_see_is_refused(kind: str) -> None:
+    with pytest.raises(InvalidValue, match=r"^runtime_kind: "):
+        ProviderRuntime(Planner(), kind, (), None, {})
 
 
 async def test_the_ids_of_children_are_those_given() -> None:

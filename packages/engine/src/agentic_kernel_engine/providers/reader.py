@@ -10,6 +10,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
+from agentic_kernel import InvalidValue
+
+from .. import values
 from ..plans.action import Action, AskUser, Thought
 from ..plans.plan import Delta, Plan, Usage
 from . import failures as names
@@ -223,12 +226,22 @@ class Reader(ABC):
         return Answer(**made | more)
 
     def items(self) -> list[dict[str, Any]] | None:
-        """Return `parts` with the pieces of texts joined; None if all of them are text."""
+        """Return `parts` with the pieces of texts joined; None if all of them are text.
+
+        Raises:
+            Malformed: No store accepts a text of a part.
+        """
         joined: list[dict[str, Any]] = []
         for is_text, group in groupby(self.parts, lambda part: part.keys() == {"text"}):
             few = list(group)
             joined += [{"text": "".join(part["text"] for part in few)}] if is_text else few
-        return joined if any(part.keys() != {"text"} for part in joined) else None
+        if all(part.keys() == {"text"} for part in joined):
+            return None
+        try:
+            values.check(joined, "parts")
+        except InvalidValue as error:
+            raise Malformed(str(error)) from error
+        return joined
 
     @abstractmethod
     def read(self, event: Any) -> Iterable[Delta]:

@@ -29,6 +29,7 @@ from ..tools.output_type import OutputType
 from ..tools.registry import ToolRegistry
 from ..tools.schema import Validator
 from ..tools.tool import Tool, Tools
+from .edges import check_name
 from .failures import TRANSIENT
 from .fallbacks import fallbacks, falling_back
 from .keywords import UnknownKeyword
@@ -129,6 +130,7 @@ class ProviderRuntime(ReadyRuntime):
         loop, host = parted(options, LoopOptions)
         self._others = fallbacks(planner, host.pop("fallback", ()))
         values.check_id(runtime_kind, "runtime_kind")
+        check_name(runtime_kind, "runtime_kind")
         given = tuple(edges.several(loop.get("middleware", ()), "middleware", "middlewares"))
         wanted = bool(given) or "middleware" not in loop
         if wanted and not any(isinstance(each, Retry) for each in given):
@@ -140,7 +142,7 @@ class ProviderRuntime(ReadyRuntime):
             middleware = loop.get("middleware", ())
             planner.has_fallback = any(isinstance(each, Fallback) for each in middleware)
         if "timer" in loop:
-            loop["clock"] = edges.function(loop.pop("timer"), "timer")
+            loop["clock"] = edges.timer(loop.pop("timer"), "timer")
         self._loop = self.loop_type(planner, tools, **loop)
         self._output_type = self._loop.answer_forms.output_type
         super().__init__(self._loop, store, runtime_kinds=[runtime_kind], **host)
