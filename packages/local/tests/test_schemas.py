@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Literal
 
 import pydantic
@@ -20,6 +21,7 @@ from .conftest import CONTEXT_TOKENS, SLOTS
 
 INTEGER = {"type": "integer"}
 TEXT = {"type": "string"}
+CLOSED = {"type": "object", "additionalProperties": False}
 
 
 def local(**options: Any) -> LocalRuntime:
@@ -90,6 +92,18 @@ def test_a_schema_gets_the_form_that_llama_takes(given: Any, made: Any) -> None:
         ({"type": "number", "exclusiveMinimum": 5, "maximum": 5}, "#"),
         ({"anyOf": [{"$ref": "https://example.com/a"}]}, "#/anyOf/0/$ref"),
         ({"enum": []}, "#/enum"),
+        ({"items": {**CLOSED, "required": ["a"]}}, "#/items/required"),
+        ({**CLOSED, "properties": {"a": TEXT}, "required": ["a", "b"]}, "#/required"),
+        ({"type": "string", "minLength": 2001}, "#/minLength"),
+        ({"items": {"items": TEXT, "minItems": 5000}}, "#/items/minItems"),
+        ({"$ref": "#"}, "#/$ref"),
+        ({"anyOf": [TEXT, {"$ref": "#"}]}, "#/anyOf/1/$ref"),
+        ({"$defs": {"a/b": TEXT}, "$ref": "#/$defs/a~1b"}, "#/$ref"),
+        ({"$defs": {"a b": TEXT}, "$ref": "#/$defs/a%20b"}, "#/$ref"),
+        (
+            {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "items": TEXT},
+            "#/$defs/a/$ref",
+        ),
         ({"prefixItems": [INTEGER], "items": TEXT, "minItems": 2}, "#"),
     ],
 )
@@ -97,6 +111,24 @@ def test_a_schema_that_llama_cannot_hold_answers_to_is_refused(given: Any, place
     with pytest.raises(InvalidValue) as caught:
         fitted(given)
     assert caught.value.path == place
+
+
+async def test_a_schema_that_holds_itself_by_its_root_is_followed(engine: Engine) -> None:
+    given = {
+        **CLOSED,
+        "properties": {"k": {"anyOf": [{"$ref": "#"}, {"const": 1}]}},
+        "required": ["k"],
+    }
+    say = [{"role": "user", "content": "Give a value."}]
+    async with engine.generate(Request(say, 40, schema=answer_schema([], given, "auto"))) as items:
+        text = "".join([item.text async for item in items if isinstance(item, Piece)])
+    assert re.match(r'\s*\{\s*"k"\s*:', text)
+
+
+async def test_a_schema_that_no_value_fits_is_refused_before_its_task(engine: Engine) -> None:
+    async with local(output_schema={**CLOSED, "required": ["a"]}) as runtime:
+        with pytest.raises(CannotStart, match="#/required: names 'a', which additionalProperties"):
+            await runtime.run("Give a value.")
 
 
 @pytest.mark.parametrize("asked", ["", r"He said \"yes\" and\nleft"], ids=["empty", "escapes"])

@@ -66,7 +66,7 @@ def answer_schema(
         InvalidValue: llama.cpp cannot take a schema; see `fitted`.
     """
     if not functions:
-        return None if answer is None else fitted(answer)
+        return None if answer is None else _rooted(fitted(answer))
     fits = _ANSWER if answer is None else fitted(answer)
     called = [each for each in functions if choice in ("auto", "required", each.name)]
     parts = {f"tool-{each.name}": fitted(each.schema, f"{each.name}#") for each in called}
@@ -159,6 +159,14 @@ def _object(**properties: Any) -> dict[str, Any]:
         "required": list(properties),
         "additionalProperties": False,
     }
+
+
+def _rooted(schema: dict[str, Any]) -> Mapping[str, Any]:
+    """Return an equal schema without references to its root, which llama.cpp does not follow."""
+    if '"$ref": "#"' not in json.dumps(schema):
+        return schema
+    place = "#/$defs/answer"
+    return {"$ref": place, "$defs": {"answer": _moved(schema, place)}}
 
 
 def _moved(part: Any, place: str) -> Any:
