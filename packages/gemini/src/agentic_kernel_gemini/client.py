@@ -21,8 +21,7 @@ class Client(SDKClient):
     named_events = False
     address_variable = "GOOGLE_GEMINI_BASE_URL"
     usual = "https://generativelanguage.googleapis.com"
-    key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-    # The SDK prefers the second one.
+    key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")  # The SDK prefers the second one.
     key_headers: ClassVar = dict.fromkeys(reversed(key_variables), "x-goog-api-key: {}")
     models = "/v1/models?pageSize=1000"
     keys = ("_api_client.api_key",)
