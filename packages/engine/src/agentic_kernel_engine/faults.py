@@ -228,8 +228,7 @@ def unwinds(fault: BaseException) -> bool:
     """
     if not is_a(fault, asyncio.CancelledError):
         return False
-    task = asyncio.current_task()
-    return type(fault) is not asyncio.CancelledError or task is None or task.cancelling() > 0
+    return type(fault) is not asyncio.CancelledError or _cancelled_here()
 
 
 def closes(fault: BaseException) -> bool:
@@ -264,7 +263,7 @@ def not_unwinding(fault: BaseException, who: str) -> Exception:
         return fault
     if unwinds(fault):
         raise fault
-    made = RuntimeError(f"{who} raised {kind_of(fault)}, and the run was not cancelled")
+    made = RuntimeError(f"{who} raised {kind_of(fault)}, although its task was not cancelled")
     made.__cause__ = fault
     return made.with_traceback(_trail(fault))
 
@@ -281,9 +280,14 @@ def passes_own(fault: BaseException) -> None:
     Such a cancellation is a fault of the foreign code that raised it, e.g. because a task of that
     code's own was cancelled.
     """
-    task = asyncio.current_task()
-    if task is None or task.cancelling() or not is_a(fault, asyncio.CancelledError):
+    if _cancelled_here() or not is_a(fault, asyncio.CancelledError):
         passes(fault)
+
+
+def _cancelled_here() -> bool:
+    """True if the asyncio task that runs now is being cancelled, or no task runs."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def fit(text: str) -> str:

@@ -89,11 +89,11 @@ def _headers(value: Any, path: str) -> None:
             raise InvalidValue(f"{path}.{name}", "must be a text of printable ASCII characters")
 
 
-def _by(check: Callable[[Any, str], None], names: str) -> dict[str, Callable[[Any, str], None]]:
+def _by(check: Callable[[Any, str], object], names: str) -> dict[str, Callable[[Any, str], object]]:
     return dict.fromkeys(names.split(), check)
 
 
-_CHECKS: Final[Mapping[str, Callable[[Any, str], None]]] = {
+_CHECKS: Final[Mapping[str, Callable[[Any, str], object]]] = {
     **_by(
         check_name,
         "type effort summary display thinkingLevel name server_label connector_id "
@@ -116,7 +116,7 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str], None]]] = {
         "mirostat_tau mirostat_eta",
     ),
     **_by(
-        edges.flag,  # type: ignore[arg-type]
+        edges.flag,
         "numa low_vram use_mmap use_mlock penalize_newline includeThoughts",
     ),
 }
