@@ -56,7 +56,9 @@ async def test_a_large_state_is_in_a_file_of_its_own_and_reads_back(tmp_path: Pa
     removed()
     assert len(state_files(folder)) == 2  # of each Task the latest alone
     assert store._open is not None
-    named = store._open.reader.catalog.index.states
+    reader = store._open.reader
+    with reader.lock:  # `current`, because the writer updates the catalog after it has answered
+        named = set(reader.current().index.states)
     assert named == {path.name for path in state_files(folder)}
     log = sum(len(path.read_bytes().rstrip(b"\0")) for path in folder.glob("log-*"))
     assert log < 5000
