@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 
-from agentic_kernel_engine.host.approvals import Request
+from agentic_kernel_engine.host.approvals_transport import Request
 
 
 class Shown:

@@ -6,7 +6,7 @@ import pytest
 
 from agentic_kernel_conformance import ApprovalsContract, ApprovalsFeatures
 from agentic_kernel_conformance.approvals import Open
-from agentic_kernel_engine.host.approvals import InMemoryApprovals
+from agentic_kernel_engine.host.approvals_transport import InMemoryApprovals
 
 
 class TestInMemoryApprovals(ApprovalsContract):

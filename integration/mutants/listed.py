@@ -58,31 +58,31 @@ def _mutant(root: Path, listed: Listed) -> Mutant:
 
 LISTED = (
     Listed(
-        f"{_HOST}/runner.py",
+        f"{_HOST}/live_runs.py",
         "a Host lets go of a Task that belongs to another owner by now (R1)",
         "            if before.owner != owner:\n                return None\n",
         "",
     ),
     Listed(
-        f"{_HOST}/runner.py",
+        f"{_HOST}/live_runs.py",
         "a run that another process may repeat counts its attempts anew (R21)",
         "attempts = 0 if anew else max(before.attempts - uncounted, 0)",
         "attempts = 0",
     ),
     Listed(
-        f"{_HOST}/runner.py",
+        f"{_HOST}/live_runs.py",
         "a Task that is paused while its run leaves keeps the request of that pause (R10)",
         "inbox=without_pause(before.inbox),",
         "inbox=before.inbox,",
     ),
     Listed(
-        f"{_HOST}/runner.py",
+        f"{_HOST}/live_runs.py",
         "the commit of a run's end drops the terms of the Task (R19)",
         "terms=before.terms, realm=before.realm, form=before.form,",
         "realm=before.realm, form=before.form,",
     ),
     Listed(
-        f"{_HOST}/runner.py",
+        f"{_HOST}/live_runs.py",
         "an end of unknown outcome counts as stored (R5)",
         "if not await landed(self.parts.store, after, written):\n                return False",
         "await landed(self.parts.store, after, written)",
@@ -150,7 +150,7 @@ LISTED = (
         "        await tell(run)\n        await run.commit()",
     ),
     Listed(
-        f"{_LOOP}/batch.py",
+        f"{_LOOP}/tool_calls.py",
         "as many calls begin at once as may fail in all, whatever failed before",
         "room = min(room, max(limits.max_failures - spent.failures, 1))",
         "room = min(room, max(limits.max_failures, 1))",

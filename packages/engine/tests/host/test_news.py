@@ -10,7 +10,7 @@ import pytest
 
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host, Job, MemoryStore, Record, StoreTraits
-from agentic_kernel_engine.host import watch
+from agentic_kernel_engine.host import polling
 
 from ..conftest import Acting, NewTask, Until
 
@@ -119,7 +119,7 @@ async def test_one_piece_of_news_is_looked_at_once(
     acting: type[Acting], new_task: NewTask, monkeypatch: pytest.MonkeyPatch, until: Until
 ) -> None:
     """A Host that looked at its news waits for the next ones, and does not go on looking."""
-    monkeypatch.setattr(watch, "GAP", 0.0)
+    monkeypatch.setattr(polling, "GAP", 0.0)
     task, looks = new_task(), 0
 
     class Counting(TellingStore):

@@ -187,7 +187,7 @@ async def test_a_host_is_alive_before_the_first_commit_that_names_it(
 async def test_what_a_host_owns_and_does_not_run_is_run_however_much_it_is(
     new_task: NewTask, acting: type[Acting], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentic_kernel_engine.host.watch._PAGE", 2)
+    monkeypatch.setattr("agentic_kernel_engine.host.polling._PAGE", 2)
     ran: list[str] = []
 
     async def act(job: Job) -> Any:

@@ -13,7 +13,7 @@ import pytest
 from agentic_kernel import CannotStart, Dispatch, InvalidValue, Pause, Task, TaskStatus, apply
 from agentic_kernel_engine import Host, Job, Limits, Loop, MemoryStore, Principal, Record
 from agentic_kernel_engine.errors import StateUnreadable
-from agentic_kernel_engine.host.approvals import InMemoryApprovals
+from agentic_kernel_engine.host.approvals_transport import InMemoryApprovals
 from agentic_kernel_engine.plans.action import FinalAnswer, Schedule, ToolCall
 from agentic_kernel_engine.principal import NOBODY
 from agentic_kernel_engine.seams.planners import ScriptedPlanner

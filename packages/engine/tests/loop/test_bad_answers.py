@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.loop import planning
+from agentic_kernel_engine.loop import planner_calls
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.plans.action import (
     ACTIONS,
@@ -141,7 +141,7 @@ async def test_an_answer_that_could_not_be_read_back_is_refused(runner: Runner, 
 async def test_a_stream_of_empty_pieces_ends(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planning, "LENGTH", 100)
+    monkeypatch.setattr(planner_calls, "LENGTH", 100)
     pieces = [""] * 101
     done = await runner.run(Streamed(*pieces, plan=FinalAnswer(1)))
     assert done.failure is not None
@@ -164,7 +164,7 @@ JSON = {"arguments", "output"}
 
 def test_every_action_stands_in_the_table() -> None:
     assert [type(action) for action in RIGHT] == list(ACTIONS)
-    assert planning.plan_of(RIGHT).actions == tuple(RIGHT)
+    assert planner_calls.plan_of(RIGHT).actions == tuple(RIGHT)
 
 
 @pytest.mark.parametrize("action", RIGHT, ids=lambda action: type(action).__name__)
@@ -176,7 +176,7 @@ def test_a_field_of_an_action_that_is_no_text_is_a_bad_plan(action: Action) -> N
         for wrong in [*WRONG, *none]:
             bad = msgspec.structs.replace(action, **{name: wrong})
             with pytest.raises(PlannerError, match=rf"actions\[1\]\.{name}: is a") as refused:
-                planning.plan_of([Thought("first"), bad])
+                planner_calls.plan_of([Thought("first"), bad])
             assert refused.value.code == "engine/bad_plan"
             assert "give a string" in str(refused.value)
 
@@ -184,7 +184,7 @@ def test_a_field_of_an_action_that_is_no_text_is_a_bad_plan(action: Action) -> N
 @pytest.mark.parametrize("arguments", [None, 7, "text", ["a"], {1: "a"}, {"a": object()}])
 def test_arguments_that_are_no_json_object_are_a_bad_plan(arguments: Any) -> None:
     with pytest.raises(PlannerError, match="arguments") as refused:
-        planning.plan_of(ToolCall("add", arguments))
+        planner_calls.plan_of(ToolCall("add", arguments))
     assert refused.value.code == "engine/bad_plan"
 
 
@@ -192,7 +192,7 @@ def test_arguments_that_are_no_json_object_are_a_bad_plan(arguments: Any) -> Non
 def test_a_field_of_a_plan_that_is_no_text_is_a_bad_plan(name: str) -> None:
     for wrong in [*WRONG, None]:
         with pytest.raises(PlannerError, match=f"{name}: is a"):
-            planning.plan_of(msgspec.structs.replace(Plan((FinalAnswer(1),)), **{name: wrong}))
+            planner_calls.plan_of(msgspec.structs.replace(Plan((FinalAnswer(1),)), **{name: wrong}))
 
 
 async def test_a_moment_that_is_no_text_fails_the_task_and_says_what_to_give(

@@ -27,7 +27,7 @@ from agentic_kernel_engine import (
     MemoryStore,
     StoreError,
 )
-from agentic_kernel_engine.host.approvals import InMemoryApprovals, Request
+from agentic_kernel_engine.host.approvals_transport import InMemoryApprovals, Request
 from agentic_kernel_engine.host.history import history
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.plans.action import (

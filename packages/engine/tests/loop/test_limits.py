@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentic_kernel import InvalidValue, Task
-from agentic_kernel_engine.loop.planning import _covers
+from agentic_kernel_engine.loop.planner_calls import _covers
 from agentic_kernel_engine.loop.replay import Replay, replay
 from agentic_kernel_engine.plans.action import Delegate, FinalAnswer, PushGoal, Thought, ToolCall
 from agentic_kernel_engine.plans.limits import BACKSTOP, Limits, Spent, reached

@@ -14,7 +14,7 @@ from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.principal import NOBODY
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
-from agentic_kernel_engine.tools.raised import ToolError
+from agentic_kernel_engine.tools.exceptions import ToolError
 from agentic_kernel_engine.tools.tool import MOST_QUESTIONS, Tool, ToolContext, tool
 
 from ..conftest import Crash

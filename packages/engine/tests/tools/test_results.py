@@ -19,7 +19,7 @@ from agentic_kernel_engine import values
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.observation import HANDLER_ERROR, OUTPUT_SCHEMA_FAILED, Observation
 from agentic_kernel_engine.tools.call import MAX_OUTPUT
-from agentic_kernel_engine.tools.raised import ToolError
+from agentic_kernel_engine.tools.exceptions import ToolError
 from agentic_kernel_engine.tools.tool import Tool
 
 from ..scripting import Runner

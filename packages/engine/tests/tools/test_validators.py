@@ -15,7 +15,7 @@ from agentic_kernel_engine.loop import Loop
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.observation import Observation
 from agentic_kernel_engine.seams import ScriptedPlanner, Validator
-from agentic_kernel_engine.tools.raised import ToolError
+from agentic_kernel_engine.tools.exceptions import ToolError
 from agentic_kernel_engine.tools.schema import Fit
 from agentic_kernel_engine.tools.tool import MOST_VALIDATORS, Tool
 

@@ -27,8 +27,8 @@ from ..record import Record
 from ..waiting import asked, children_asking, pause_waits, waits_in_vain
 from .admission import Binding, inherited
 from .ending import exhausted
+from .live_runs import Arrival, LiveRuns
 from .run import Run
-from .runner import Arrival, LiveRuns
 from .verbs import Verbs
 
 if TYPE_CHECKING:

@@ -28,20 +28,20 @@ from ..store import Store
 from ..substrate import Metered, Substrate
 from . import inbox
 from .admission import Admission, Binding, Resolver
-from .approvals import Approvals, Desk
+from .approvals_transport import Approvals, Desk
 from .decisions import Decisions
-from .event_reader import EventReader
 from .family import Family
 from .history import history
 from .job import Job
+from .live_runs import LiveRuns
 from .news import News
 from .parts import Parts
+from .polling import Watch
 from .queries import Queries, checked_id
 from .rerun import rerun
-from .runner import LiveRuns
 from .takeover import TakeOver
 from .verbs import Verbs
-from .watch import Watch
+from .watching import EventReader
 
 if TYPE_CHECKING:
     from ..loop.replay import Outcome

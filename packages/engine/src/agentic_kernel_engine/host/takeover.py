@@ -18,7 +18,7 @@ from ..record import Record, acquired_at, host_of, owner_name
 from .change import Decided, successor
 from .complaints import remember
 from .family import Family
-from .runner import LiveRuns
+from .live_runs import LiveRuns
 
 _PAGE = 200
 _FIRST = 0.1

@@ -46,8 +46,8 @@ from . import inbox
 from .admission import Binding
 from .change import Change, Decide, Decided, change, successor
 from .history import history
+from .live_runs import Arrival, LiveRuns
 from .partial_output import partial_output
-from .runner import Arrival, LiveRuns
 
 T = TypeVar("T")
 _DISPATCH = Dispatch()

@@ -98,11 +98,11 @@ from ..plans.transcript import Entry, Notice, Summary, Transcript, Turn, UserMes
 from ..principal import Principal
 from ..seams.planner import Context
 from ..tools.call import key
-from .answer import Answer, AnswerForms
 from .continuation import CONTINUES, SESSION, continued, lineage, on_behalf
+from .final_answer import Answer, AnswerForms
 from .ledger import Ledger
 from .loop import Loop
-from .planning import LENGTH, plan_of
+from .planner_calls import LENGTH, plan_of
 from .replay import Outcome, Replay, outcome, replay
 from .streams import TurnText
 

@@ -46,11 +46,11 @@ from ..tools.registry import ToolRegistry
 from ..tools.schema import Validator, compile_schema
 from ..tools.threads import SHARED, ToolThreads
 from ..tools.tool import Tool, Tools
-from . import approvals, children, continuation, cuts, routing
-from .answer import AnswerForms, tell_refused
+from . import actions, approvals, budget_cuts, children, continuation
 from .compaction import compact
+from .final_answer import AnswerForms, tell_refused
 from .ledger import Clock
-from .planning import PlannerCalls, take_up
+from .planner_calls import PlannerCalls, take_up
 from .remembering import Remembering, seeds, session_of
 from .run import LoopRun
 from .state import FORM, load
@@ -263,7 +263,7 @@ class Loop:
         if run.job.inbox or self._should_cancel is not None:
             await self._heed(run)
         if run.state.shares is not None:
-            await cuts.attend(run)
+            await budget_cuts.attend(run)
         self._reflect(run)
         at_hand = run.state.at_hand
         if at_hand is None and (reached := run.exceeded()) is not None:
@@ -279,9 +279,9 @@ class Loop:
             if answer is None:
                 return  # A pause that was withdrawn meanwhile cut it short.
             at_hand = take_up(run, *answer)
-        if await routing.authorize(self.policy, run, at_hand, context) or run.job.inbox:
+        if await actions.authorize(self.policy, run, at_hand, context) or run.job.inbox:
             await approvals.wait_for_people(run, at_hand)
-        observations = await routing.carry_out(self, run, at_hand, context)
+        observations = await actions.carry_out(self, run, at_hand, context)
         _observe(run, at_hand.plan, observations)
         if self._remembering is not None:
             await self._remembering.note(run, context, at_hand.plan, observations)

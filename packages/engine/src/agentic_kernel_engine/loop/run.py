@@ -19,7 +19,7 @@ from ..plans.plan import Usage
 from ..plans.reasons import STOP_REASON, WAITING_FOR
 from ..plans.transcript import Transcript, UserMessage, read
 from ..texts import Texts
-from .answer import Answer
+from .final_answer import Answer
 from .ledger import Clock, Ledger
 from .state import FORM, VERSION, WITHOUT_SHARES, State, load
 from .streams import TurnText

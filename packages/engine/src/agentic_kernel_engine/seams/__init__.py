@@ -1,11 +1,11 @@
 """The variable parts of the loop, each a small protocol with a reference implementation."""
 
-from ..host.approvals import Approvals, InMemoryApprovals, Request
+from ..host.approvals_transport import Approvals, InMemoryApprovals, Request
 from ..plans.lineage import DEPTH, LINEAGE, PARENT
 from ..tools.call import Invocation, ParallelScheduler, SequentialScheduler, ToolScheduler, perform
 from ..tools.deadline import DeadlinePassed
+from ..tools.exceptions import ToolError, Unfinished
 from ..tools.output_type import OutputType
-from ..tools.raised import ToolError, Unfinished
 from ..tools.registry import ToolRegistry
 from ..tools.schema import Validator, compile_schema
 from ..tools.threads import ToolThreads

@@ -11,7 +11,7 @@ from agentic_kernel import CannotStart, Task, TaskExists, TaskNotFound, TaskStat
 
 from ..plans.observation import CHILD_FAILED, Observation
 from ..tools.deadline import LEAST, Timed
-from ..tools.raised import Unfinished
+from ..tools.exceptions import Unfinished
 from ..tools.tool import Tool, ToolContext
 from ..waiting import asked, surfaced
 from .delegation import DelegationRefused, OnRuntime, child_of

@@ -25,7 +25,7 @@ from ..plans.observation import (
 from ..values import INT_MAX, INT_MIN, check_text, decode, encode, encode_checked
 from ..values import plain as surely_stored
 from .deadline import DeadlinePassed, Timed, bounded
-from .raised import ToolError, Unfinished
+from .exceptions import ToolError, Unfinished
 from .schema import Fit
 from .signature import plain
 from .threads import NOT_BEGUN, ThreadsExhausted

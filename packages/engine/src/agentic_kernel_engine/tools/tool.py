@@ -24,7 +24,7 @@ from ..plans.observation import NOBODY_TO_ASK
 from ..principal import Principal
 from ..values import decode, encode, mapping
 from .caller import Caller
-from .raised import ToolError, Unfinished
+from .exceptions import ToolError, Unfinished
 from .schema import Fit, Validator, compile_schema
 from .signature import Signature
 from .threads import SHARED, ToolThreads

@@ -3,7 +3,7 @@
 from .embedding import EmbeddingMemory
 from .hashing import HashingEmbedder
 from .in_memory import InMemoryMemory, check_query
-from .ledger import Ledger, read_export
+from .item_ledger import Ledger, read_export
 from .none import NoMemory
 from .vectors import BadVector, Embedder, Vectors, unit
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..memory import Hit, Item, Query, Remembered, Scope, check_scope
 from .in_memory import best, check_query, newest
-from .ledger import Ledger, read_export
+from .item_ledger import Ledger, read_export
 from .vectors import Embedder, Vectors, check_lengths
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from agentic_kernel import InvalidValue
 
 from ..memory import Hit, Item, Query, Remembered, Scope, check_id, check_scope
-from .ledger import Ledger, read_export
+from .item_ledger import Ledger, read_export
 
 _WORD: Final = re.compile(r"\w+")
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ..memory import Export, Hit, Item, Query, Remembered, Scope, UnknownItem
-from .ledger import read_export
+from .item_ledger import read_export
 
 
 class NoMemory:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from ... import edges, values
-from ...loop.planning import plan_of
+from ...loop.planner_calls import plan_of
 from ...plans.ending import PlannerError
 from ...plans.observation import Observation
 from ...plans.plan import NOTHING_USED, Delta, Plan, PlanLike, PlanStream, Usage

@@ -32,10 +32,11 @@ from ..tools.call import Call, Invocation, perform
 from ..tools.call import key as key_of
 from ..tools.caller import Caller
 from ..tools.deadline import DeadlinePassed
-from ..tools.raised import Unfinished
+from ..tools.exceptions import Unfinished
 from ..tools.tool import ToolContext
-from . import children, cuts, grants
+from . import children, grants
 from .approvals import ask_for_children
+from .budget_cuts import make_room
 from .reauthorize import held_back
 from .run import LoopRun
 from .state import NOT_BEGUN, AtHand, Judgement
@@ -91,7 +92,7 @@ async def call_tools(
         room, limits = len(made), run.limits
         if limits.max_tool_calls is not None:
             if limits.max_tool_calls <= spent.tool_calls:
-                await cuts.make_room(run, lambda left: _calls_left(left, spent, 1) > 0, at_hand)
+                await make_room(run, lambda left: _calls_left(left, spent, 1) > 0, at_hand)
                 limits = run.limits
             room = _calls_left(limits, spent, room)
             if room <= 0:

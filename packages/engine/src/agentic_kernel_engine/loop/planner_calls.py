@@ -29,7 +29,7 @@ from ..plans.reasons import StopReason
 from ..seams.middleware import Hooks, Recovery, storable
 from ..seams.planner import Context, Counting, Forecast, Planner
 from ..tools.deadline import BoundedStream, DeadlinePassed, bounded
-from .cuts import make_room
+from .budget_cuts import make_room
 from .run import LoopRun
 from .state import AtHand
 from .streams import Stream

@@ -30,9 +30,9 @@ from ..seams.planner import Context
 from ..seams.policy import Policy, decided
 from . import children
 from .approvals import suspend
-from .batch import call_tools, keep, make_way
 from .run import LoopRun
 from .state import NOT_BEGUN, AtHand, Judgement
+from .tool_calls import call_tools, keep, make_way
 from .wiring import Wiring
 
 SHOWN: Final = 1_000_000

@@ -15,8 +15,8 @@ from typing import Final
 from ..cursor import Cursor
 from ..events import Event, TaskEvent, from_stored
 from .history import PAGE
+from .live_runs import LiveRuns
 from .news import Follower
-from .runner import LiveRuns
 
 Items = asyncio.Queue[TaskEvent | Exception | None]
 """The events of several Tasks; a fault of a reader; and None for each Task that is read to its end.

@@ -14,7 +14,7 @@ from ..errors import StoreError, Unreadable
 from ..faults import log, passes_own, said
 from ..store import Listening
 from .family import Family
-from .runner import LiveRuns
+from .live_runs import LiveRuns
 from .takeover import TakeOver
 
 _log = logging.getLogger(__name__)
