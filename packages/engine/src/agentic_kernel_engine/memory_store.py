@@ -183,7 +183,7 @@ class MemoryStore:
         place, found = search.older_than, list[Record]()
         with self._lock:
             gone = self._by_holder.keys() - self._hosts if search.claimable else _NONE
-            # A plain loop: the watch of a Host goes through all of its runs.
+            # A plain loop: the polling of a Host goes through all of its runs.
             for task_id in self._candidates(search, gone) if search.limit else ():
                 record = self._shelves[task_id].record
                 if search.matches(record, gone):

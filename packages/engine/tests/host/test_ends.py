@@ -520,7 +520,7 @@ async def test_a_task_that_its_own_host_lost_is_acquired_anew_and_counted(
 async def test_a_task_that_its_own_host_lost_waits_for_its_next_attempt(
     new_task: NewTask, acting: type[Acting], tapped: TappedStore, until: Until
 ) -> None:
-    """The watch looks again and again, and starts the run when the wait is over."""
+    """The polling looks again and again, and starts the run when the wait is over."""
     now = [datetime(2030, 1, 1, tzinfo=UTC)]
     owners: list[str | None] = []
 

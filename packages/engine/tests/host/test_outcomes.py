@@ -214,7 +214,7 @@ async def test_a_cancellation_is_not_lost_while_an_unknown_outcome_is_read_back(
         await reading.wait()
         if by == "kill":
             await other.kill(task.id)
-        await asyncio.sleep(0.1)  # The time is over, or the watch has seen the kill.
+        await asyncio.sleep(0.1)  # The time is over, or the polling has seen the kill.
         go.set()
         async with asyncio.timeout(2):
             await ended.wait()

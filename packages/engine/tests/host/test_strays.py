@@ -76,7 +76,7 @@ async def test_the_watch_goes_on_after_a_stray_of_its_store(
         await until(lambda: not store.bad)
         await control.kill(task.id)
         await until(lambda: task.id not in host._live.current)
-    assert "one step of the watch failed" in caplog.text
+    assert "one step of the polling failed" in caplog.text
 
 
 @pytest.mark.rule("R22")

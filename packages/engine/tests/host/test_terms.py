@@ -51,7 +51,7 @@ def waits(new_task: NewTask, **fields: Any) -> Task:
 
 
 async def settled(host: Host, store: LookedAt, until: Until, looks: int = 15) -> None:
-    """Let the watch of a Host have several looks."""
+    """Let the polling of a Host have several looks."""
     seen = store.rounds
     await until(lambda: store.rounds >= seen + 2)
 

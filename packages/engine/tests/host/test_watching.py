@@ -89,7 +89,7 @@ def numbers(events: list[Any]) -> list[int]:
 
 
 class SlowToAnswer(MemoryStore):
-    """A store that writes at once and answers after several looks of the watch."""
+    """A store that writes at once and answers after several looks of the polling."""
 
     traits = StoreTraits()
 

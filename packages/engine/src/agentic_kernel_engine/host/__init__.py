@@ -9,13 +9,13 @@ Dispatch
     1. The Host takes a slot (`slots`). R9: the slot is taken before anything is durable, so a full
        Host refuses and leaves no trace.
     2. The substrate may refuse the Task in `accept`. There is still no trace.
-    3. An `Arrival` announces the run, so that the watch leaves the Task alone meanwhile.
+    3. An `Arrival` announces the run, so that the polling leaves the Task alone meanwhile.
     4. One insert stores the Task as running, with its owner and its first event. R2: an owner is
        the Host's random nonce plus the version at which it acquired the record, so no two are
        equal. R14: the Host has joined the store before, so its liveness is known.
     5. The run begins in an asyncio task of its own. R4: the insert is shielded from the caller's
-       timeout. If an insert landed unnoticed, the watch finds it: the Host owns the Task and has no
-       run for it (`Watch.restart_lost`).
+       timeout. If an insert landed unnoticed, the polling finds it: the Host owns the Task and has
+       no run for it (`Polling.restart_lost`).
 
 The run is the only writer
     R1: each write of a run needs the version, the owner and the status running, and a terminal
@@ -63,7 +63,7 @@ How a run can stop
 Take-over and back-off
     Before a Host acquires a Task it asks if it may act for the Task's principal (R19) and if its
     substrate reads the form of the state (R23). If not, it writes nothing (`Admission`). The answer
-    comes from foreign code, so the watch asks beside its looks, for each principal on its own.
+    comes from foreign code, so the polling asks beside its looks, for each principal on its own.
     R14: `Store.claim` tests the owner's liveness and changes the owner in one atomic act. The new
     run enters the substrate with the state of the last commit, exactly as after a pause. Each
     claim, and each restart of a lost run, counts one attempt (R21); a commit with progress sets the
@@ -73,18 +73,18 @@ Take-over and back-off
 
 How news travels
     R8: one call of the store per interval compares the versions of all Tasks that run here or have
-    a waiter here (`Watch`). Notifications of the store, and the commits of this Host, only make the
-    news faster (`News`). A waiter registers before it reads the store, so it misses no commit.
+    a waiter here (`Polling`). Notifications of the store, and the commits of this Host, only make
+    the news faster (`News`). A waiter registers before it reads the store, so it misses no commit.
     ``wait`` returns the first wanted snapshot. ``stream`` reads the events after a cursor, each
     once and in order, until the Task is terminal. ``watch`` joins them with what a run of this Host
-    emits, so that a reader has each event once (`EventReader`). R3: a verb's receipt says
+    emits, so that a reader has each event once (`Watching`). R3: a verb's receipt says
     ``changed`` only if its own commit won, and ``at_version`` answers one particular pause.
 
 Parents and children
     R13: the parent commits the child's id before it spawns the child, so a crash spawns no second
     one, and a child that is stored already counts as spawned. A child uses its parent's slot (R9),
     so a parent and its child cannot block each other. A kill sweeps the children; a child also
-    looks at its parent when it is entered, and the watch looks at parents elsewhere. If a child
+    looks at its parent when it is entered, and the polling looks at parents elsewhere. If a child
     asks people for something, its parent pauses and passes the request on; a decision resumes both.
     If a process dies between two such writes, `Family.look_again` finds it from the records.
 

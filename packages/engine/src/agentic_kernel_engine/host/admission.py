@@ -39,7 +39,7 @@ Host may not act for it. For a Task that is bound to no principal, it is called 
 RESOLVING: Final = 10.0
 """Seconds that a resolver may take; a longer wait counts as None."""
 REFUSED: Final = 2.0
-"""Seconds for which the watch does not ask again about a principal that was refused."""
+"""Seconds for which the polling does not ask again about a principal that was refused."""
 _FIRST_EVENTS: Final = 16
 """The events of an older Task among which its ``run.started`` is searched."""
 
@@ -141,7 +141,7 @@ class Admission:
         self._complained: dict[tuple[str, str], None] = {}
         self._faults: dict[tuple[str, str], None] = {}
         self._refusals: dict[tuple[str, str], float] = {}
-        """By principal: until when the watch does not ask for it again."""
+        """By principal: until when the polling does not ask for it again."""
         self._now = time.monotonic
         self._turned_away = False
         self._asked: set[asyncio.Task[Any]] = set()
@@ -256,7 +256,7 @@ class Admission:
         return "", ""
 
     def refused_lately(self, who: tuple[str, str]) -> bool:
-        """True if this principal was refused a moment ago, so that the watch need not ask again."""
+        """True if this principal was refused a moment ago, so the polling need not ask again."""
         return bool(self._refusals) and self._now() < self._refusals.get(who, 0.0)
 
     def cannot_read(self, record: Record) -> None:

@@ -1,4 +1,4 @@
-"""Approvals: tells people that their decision is wanted. Transport only.
+"""Approvals transport: tells people that their decision is wanted; it decides nothing.
 
 A person gives the decision to any Host (`approve`, `deny`, `answer`), which puts it into the inbox
 of the Task's record. This module does not decide whether an action may be done.

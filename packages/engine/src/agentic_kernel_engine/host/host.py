@@ -36,12 +36,12 @@ from .job import Job
 from .live_runs import LiveRuns
 from .news import News
 from .parts import Parts
-from .polling import Watch
+from .polling import Polling
 from .queries import Queries, checked_id
 from .rerun import rerun
 from .takeover import TakeOver
 from .verbs import Verbs
-from .watching import EventReader
+from .watching import Watching
 
 if TYPE_CHECKING:
     from ..loop.replay import Outcome
@@ -157,12 +157,12 @@ class Host(Decisions, Queries):
             max_in_flight=edges.whole_or_none(max_in_flight, "max_in_flight", 1),
             unwind_timeout=edges.seconds(unwind_timeout, "unwind_timeout"),
         )  # fmt: skip
-        self._reader = EventReader(live)
+        self._watching = Watching(live)
         self._verbs = Verbs(live)
         attempts = edges.whole_or_none(max_attempts, "max_attempts", 1)
         self._family = Family(live, self._verbs, attempts)
         self._takeover = TakeOver(live, self._family)
-        self._watch = Watch(
+        self._polling = Polling(
             live, self._family, self._takeover,
             None if self._desk is None else self._desk.look,
             edges.seconds(interval, "interval", SHORTEST),
@@ -540,7 +540,7 @@ class Host(Decisions, Queries):
         arrival = self._live.arrival(task.id, in_slot=True)
         arrival.should_cancel = should_cancel
         await self._verbs.dispatch(task, None, arrival, bound)
-        async with aclosing(self._reader.watch(task.id, None, children=children)) as events:
+        async with aclosing(self._watching.watch(task.id, None, children=children)) as events:
             async for event in events:
                 yield event
                 paused = event.type == TASK_PAUSED and event.task_id == task.id
@@ -571,7 +571,7 @@ class Host(Decisions, Queries):
         """
         key, place = checked_id(task_id), edges.cursor(after, "after")
         both = edges.flag(children, "children")
-        return self._once_joined(self._reader.watch(key, place, children=both))
+        return self._once_joined(self._watching.watch(key, place, children=both))
 
     def stream(self, task_id: str, after: Cursor | None = None) -> AsyncIterator[Event]:
         """Durable events after a cursor, each once and in order, until the Task is terminal.
@@ -669,7 +669,7 @@ class Host(Decisions, Queries):
 
     async def _close(self) -> None:
         await self._live.drain(pause=False, timeout=self._grace)
-        await self._watch.stop(self._live.unwind_timeout)
+        await self._polling.stop(self._live.unwind_timeout)
         if self._desk is not None:
             await self._desk.stop(self._live.unwind_timeout)
         self._news.close()
@@ -734,7 +734,7 @@ class Host(Decisions, Queries):
             raise HostClosed
         if self._desk is not None:
             self._desk.start()
-        self._watch.start()
+        self._polling.start()
 
     async def _verb(self, task_id: str, work: Callable[[str], Coroutine[Any, Any, T]]) -> T:
         self._check_open()

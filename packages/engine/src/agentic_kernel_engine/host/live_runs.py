@@ -488,7 +488,7 @@ class LiveRuns:
 
 
 class Arrival:
-    """A context in which a run is being set up; meanwhile the watch leaves its Task alone.
+    """A context in which a run is being set up; meanwhile the polling leaves its Task alone.
 
     The end of the ``with`` gives the slot back, unless the run has started and holds it.
 

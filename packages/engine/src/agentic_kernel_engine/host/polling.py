@@ -1,4 +1,4 @@
-"""Watch: one look per interval at the commits of other Hosts (R8) and at Tasks without a run."""
+"""Polling: one look per interval at the commits of other Hosts (R8) and at Tasks without a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .takeover import TakeOver
 
 _log = logging.getLogger(__name__)
 CLAIM_EVERY = 5
-"""The watch searches for Tasks without a living owner at one of this many looks."""
+"""The polling searches for Tasks without a living owner at one of this many looks."""
 AGAIN_EVERY = 10
 """It reads one page of the paused Tasks at one of this many looks; see `Family.look_again`."""
 ASKED_EVERY = 50
@@ -29,7 +29,7 @@ GAP = 0.01
 _PAGE = 1_000
 
 
-class Watch:
+class Polling:
     """A Host's periodic task; the Host needs no other signal to be correct.
 
     A store that notifies of writes (`Listening`) only makes the next look come sooner.
@@ -146,11 +146,11 @@ class Watch:
         try:
             await step()
         except StoreError as fault:
-            _log.warning("the watch could not read the store and tries again: %s", said(fault))
+            _log.warning("the polling could not read the store and tries again: %s", said(fault))
             return False
         except BaseException as fault:
             passes_own(fault)
-            log(_log, fault, "one step of the watch failed; the watch goes on")
+            log(_log, fault, "one step of the polling failed; the polling goes on")
         return True
 
     async def _recover(self) -> None:

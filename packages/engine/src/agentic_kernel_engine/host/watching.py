@@ -1,4 +1,4 @@
-"""EventReader: a Task's history and the live events of its run, as one stream (R20).
+"""Watching: a Task's history and the live events of its run, as one stream (R20).
 
 The store is the only channel between Hosts, so a reader elsewhere sees what is stored. Text in
 progress is stored while it streams. A reader on the Host that runs the Task also gets every event
@@ -27,7 +27,7 @@ _AHEAD: Final = 100
 """The most events that wait for the reader of a Task with children."""
 
 
-class EventReader:
+class Watching:
     """Reads one Task, or a Task and its children, from any Host.
 
     Args:

@@ -1,4 +1,4 @@
-"""Routing: decide about the actions of a plan, and carry them out as `ROUTES` says."""
+"""Actions: decide about the actions of a plan, and carry them out as `ROUTES` says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cuts: a run that only an unheard cut of its children stops waits until they have heard (R18)."""
+"""Budget cuts: a run that only an unheard cut stops waits until its children have heard (R18)."""
 
 from __future__ import annotations
 

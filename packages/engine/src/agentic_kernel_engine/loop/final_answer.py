@@ -1,4 +1,4 @@
-"""Answer: the schema and the check of a run's final answer, and the message about a refused one."""
+"""Final answer: its schema, its check, and the message about a refused one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planning: one call of the planner, reserved before it begins; a pause cuts it short.
+"""Planner calls: one call of the planner, reserved before it begins; a pause cuts it short.
 
 If a call gives no plan, its usage counts as far as the planner knows it. If the planner does not
 know it, the call may have used up its reservation, so the reservation counts as spent. Before the

@@ -1,4 +1,4 @@
-"""Batch: the tool calls of one plan, within the limits, their effects prepared first."""
+"""Tool calls: those of one plan, within the limits, their effects prepared first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Raised: the exceptions by which a tool reports a failure, or asks to be called again."""
+"""Exceptions: by them a tool reports a failure, or asks to be called again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ledger: which items are known, which of them are live, and what became of the others."""
+"""Item ledger: which items are known, which of them are live, and what became of the others."""
 
 from __future__ import annotations
 
