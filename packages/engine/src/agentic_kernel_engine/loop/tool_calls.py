@@ -37,7 +37,7 @@ from ..tools.tool import ToolContext
 from . import children, grants
 from .approvals import ask_for_children
 from .budget_cuts import make_room
-from .reauthorize import held_back
+from .middleware import held_back
 from .run import LoopRun
 from .state import NOT_BEGUN, AtHand, Judgement
 from .wiring import Wiring

@@ -1,4 +1,4 @@
-"""Reauthorize: decide again about a tool call that middleware changed after the decision."""
+"""Middleware: decide again about a tool call that middleware changed after the decision."""
 
 from __future__ import annotations
 
