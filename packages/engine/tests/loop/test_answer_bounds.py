@@ -10,7 +10,7 @@ import pytest
 
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host
-from agentic_kernel_engine.loop import ledger
+from agentic_kernel_engine.loop import tool_progress
 from agentic_kernel_engine.plans.action import (
     AskUser,
     FinalAnswer,
@@ -210,7 +210,7 @@ async def test_goals_are_bounded(runner: Runner) -> None:
 async def test_reports_of_tools_are_bounded_between_two_commits(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger, "PROGRESS", 10_000)
+    monkeypatch.setattr(tool_progress, "PROGRESS", 10_000)
 
     @tool(effect="none")
     async def chatty(context: ToolContext) -> None:
@@ -228,7 +228,7 @@ async def test_reports_that_fill_their_bound_exactly_are_kept(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each counts with its JSON text, the tool's name and 100 bytes more."""
-    monkeypatch.setattr(ledger, "PROGRESS", 3 * (len("1") + len("chatty") + 100))
+    monkeypatch.setattr(tool_progress, "PROGRESS", 3 * (len("1") + len("chatty") + 100))
 
     @tool(effect="none")
     async def chatty(context: ToolContext) -> None:

@@ -10,8 +10,10 @@ from agentic_kernel import KernelError, Task, TaskNotFound
 
 from ..plans.accounts import MOST_OPEN, Account, Grant, follow, noted_by, settle
 from ..plans.budget import NAMES, NONE_USED, UNLIMITED, Amounts, lacking, minus, share, worst_case
-from ..seams.agent_tool import AgentTool
+from ..plans.observation import TIMEOUT, Observation
+from ..seams.agent_tool import AgentTool, child_id
 from ..seams.delegation import DelegationRefused, Metering
+from ..tools.call import Invocation
 from .run import LoopRun
 
 
@@ -120,6 +122,18 @@ async def close_grant(run: LoopRun, child: str, ended: Task | None = None) -> Am
     if account is not None and not account.ended:
         return None
     return _settle(run, child, account)
+
+
+async def settle_call(run: LoopRun, each: Invocation, observation: Observation) -> None:
+    """Settle the child of an agent's call that is over; a child that may still run stays open."""
+    caller, shares = each.context.caller, run.state.shares
+    if caller is None or observation.error == TIMEOUT:
+        return
+    child = child_id(each.tool.name, each.context.key)
+    run.forget(child)
+    if shares is not None and child in shares.grants:
+        shares.grants[child].begun = caller.joined is not None
+        await close_grant(run, child, caller.joined)
 
 
 def drop(run: LoopRun, child: str) -> None:

@@ -16,7 +16,7 @@ from agentic_kernel import InvalidValue, Task
 from .. import values
 from ..cursor import Cursor
 from ..errors import TaskFailed
-from ..events import Checked, Event
+from ..events import Checked
 from ..faults import unwinds
 from ..host import inbox
 from ..host.job import Job
@@ -50,11 +50,10 @@ from ..plans.limits import (
 from ..plans.plan import NOTHING_USED, Usage
 from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason
 from ..waiting import field_text
+from . import tool_progress
 
 Clock = Callable[[], float]
 """A function that returns seconds and never runs backwards."""
-PROGRESS: Final = 1_000_000
-"""The most bytes of JSON that the tools of a step may report between two commits."""
 IF_PAUSED: Final = {STOP_REASON: StopReason.INTERRUPT.value}
 """The notes that a pause at a safe point leaves."""
 _SHARED: Final[Mapping[StopReason, tuple[str, ...]]] = {
@@ -113,7 +112,7 @@ class Ledger(Generic[S]):
         """True if the Task pauses after this step."""
         self.outcome_unknown = False
         """True if a crash hides what the calls of this step did: the step is then no progress."""
-        self.progress_room = PROGRESS
+        self.progress_room = tool_progress.PROGRESS
         """The bytes of JSON that tools may still report until the next commit."""
         self.landed: Callable[[Cursor], None] | None = None
         """Called after each commit, with a cursor after its last event."""
@@ -499,7 +498,7 @@ class Ledger(Generic[S]):
         now = self._clock()
         self.state.spent.seconds += now - self._began
         self._began = now
-        self.progress_room = PROGRESS
+        self.progress_room = tool_progress.PROGRESS
         self._kept = None
         if variables := getattr(self.state, "variables", None):
             values.check(variables, "variables")
@@ -518,20 +517,14 @@ class Ledger(Generic[S]):
             raise
 
     def progress(self, step: int, tool: str, index: int, report: Any) -> None:
-        """Emit a tool's report, unless the reports since the last commit exceed `PROGRESS`.
+        """Emit a tool's report; one from a call of an earlier step is dropped.
 
-        A report from a call of an earlier step is dropped: its observation is on record already.
+        The observation of an earlier step's call is on record already.
         """
-        if step != self.state.step:
-            return
-        before = self.progress_room
-        self.progress_room -= len(values.encode(report, "progress")) + len(tool) + 100
-        if self.progress_room < 0:
-            if before < 0:
-                return
-            report = "(more was reported than is kept of one step)"
-        data = {"tool": tool, "index": index, "report": report}
-        self.job.emit(Event(vocabulary.TOOL_PROGRESS, data))
+        if step == self.state.step:
+            self.progress_room = tool_progress.emit(
+                self.job, self.progress_room, tool, index, report
+            )
 
     def close(self, end: End) -> Any:
         """Record the end of the run; return its final answer.

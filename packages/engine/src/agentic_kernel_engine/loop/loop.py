@@ -50,6 +50,7 @@ from . import actions, approvals, budget_cuts, children, continuation
 from .compaction import compact
 from .final_answer import AnswerForms, tell_refused
 from .ledger import Clock
+from .middleware import ask_planner
 from .planner_calls import PlannerCalls, take_up
 from .remembering import Remembering, seeds, session_of
 from .run import LoopRun
@@ -185,6 +186,8 @@ class Loop:
         self._clock = edges.function(clock, "clock")
         self.ids = edges.function(ids, "ids")
         self._calls = PlannerCalls(planner, self.hooks)
+        hooked = self.hooks.before_model or self.hooks.after_model
+        self._ask = partial(ask_planner, self._calls, self.hooks) if hooked else self._calls.ask
         accepting: Accepting | None = edges.optional(planner, "planner", Accepting)
         self._accepts = None if accepting is None else accepting.accept
         self._takes: TakesOptions | None = edges.optional(planner, "planner", TakesOptions)
@@ -275,7 +278,7 @@ class Loop:
             await self._remembering.inject(run, context)
         if at_hand is None:
             await self._calls.reserve(run, context)
-            answer = await self._calls.ask(run, context)
+            answer = await self._ask(run, context)
             if answer is None:
                 return  # A pause that was withdrawn meanwhile cut it short.
             at_hand = take_up(run, *answer)

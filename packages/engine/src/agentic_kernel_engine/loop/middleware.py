@@ -1,27 +1,100 @@
-"""Middleware: decide again about a tool call that middleware changed after the decision."""
+"""Middleware: the hooks around one call of the planner or of a tool.
+
+The policy decides again about a tool call that a hook changed. `seams.middleware` has the port; the
+hook about a planner's failed call is in `retries`.
+"""
 
 from __future__ import annotations
 
 from typing import cast
 
-from msgspec.structs import replace
-
 from .. import values
 from ..plans.action import ToolCall, digest
 from ..plans.decision import ALLOW
-from ..plans.ending import End
+from ..plans.ending import End, PlannerError
 from ..plans.observation import POLICY_DENIED, Observation
 from ..plans.reasons import StopReason
+from ..seams.middleware import Hooks
 from ..seams.planner import Context
 from ..seams.policy import decided
 from ..tools.call import Invocation
 from ..tools.tool import Tool
+from .grants import settle_call
+from .planner_calls import Answer, PlannerCalls, answer_of
 from .run import LoopRun
-from .state import NOT_BEGUN, AtHand
+from .state import AtHand
+from .unknown_outcomes import not_begun
 from .wiring import Wiring
 
 
-async def held_back(
+async def ask_planner(
+    calls: PlannerCalls, hooks: Hooks, run: LoopRun, context: Context
+) -> Answer | None:
+    """`PlannerCalls.ask`, with the hooks before it and after it.
+
+    If a hook ends the run because of an answer, the answer is counted first.
+    """
+    for hook in hooks.before_model:
+        await hook(context)
+    if hooks.before_model and context.response is None:
+        context.prompt_tokens = None
+        await calls.reserve(run, context)  # The hooks may have made the call more expensive.
+    preset = context.response
+    answer = await calls.ask(run, context) if preset is None else answer_of(preset, run)
+    if answer is None:
+        return None
+    plan, _ = answer
+    try:
+        for hook in hooks.after_model:
+            changed = await hook(context, plan)
+            plan = plan if changed is None else answer_of(changed, run)[0]
+    except End as end:
+        run.ending = end
+    except PlannerError as fault:
+        run.ending = End(StopReason.ERROR, fault.message, code=fault.code)
+    return plan, values.snapshot(plan)
+
+
+async def before_tool(
+    wiring: Wiring, run: LoopRun, at_hand: AtHand, context: Context, each: Invocation
+) -> tuple[Observation | None, Observation | None]:
+    """The observation that a hook gives in place of the call, and that of a call that is refused.
+
+    If a hook ends the run, the call is not made. The step is settled first, so that the finished
+    work is recorded.
+    """
+    try:
+        for hook in wiring.hooks.before_tool:
+            given = await hook(each)
+            if given is not None:
+                return given, None
+    except End as end:
+        _end(run, end)
+        return None, not_begun(each.call)
+    refused = await _held_back(wiring, run, at_hand, context, each)
+    if refused is not None:
+        await settle_call(run, each, refused)
+    return None, refused
+
+
+async def after_tool(
+    hooks: Hooks, run: LoopRun, each: Invocation, observation: Observation
+) -> Observation:
+    """The observation of a call as the hooks leave it; a hook may end the run after the step."""
+    try:
+        for hook in hooks.after_tool:
+            observation = await hook(each, observation) or observation
+    except End as end:
+        _end(run, end)
+    return observation
+
+
+def _end(run: LoopRun, end: End) -> None:
+    run.log(end)
+    run.ending = run.ending or end
+
+
+async def _held_back(
     wiring: Wiring, run: LoopRun, at_hand: AtHand, context: Context, each: Invocation
 ) -> Observation | None:
     """The observation of a changed call that is not allowed; None if the call may be made.
@@ -49,7 +122,7 @@ async def held_back(
         return None
     if decision.verdict == "stop":
         run.ending = run.ending or End(StopReason.STOPPED, decision.reason or "the run was stopped")
-        return replace(NOT_BEGUN, call=planned.id, tool=planned.tool)
+        return not_begun(planned)
     said = f"{decision.verdict}: {decision.reason}".rstrip(" :")
     return _denied(wiring, run, planned, f"not with the arguments that middleware gave it: {said}")
 

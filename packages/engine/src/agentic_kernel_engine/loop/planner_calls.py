@@ -1,8 +1,7 @@
 """Planner calls: one call of the planner, reserved before it begins; a pause cuts it short.
 
-If a call gives no plan, its usage counts as far as the planner knows it. If the planner does not
-know it, the call may have used up its reservation, so the reservation counts as spent. Before the
-call is made again, or another planner is called instead, a commit carries a reservation (R17).
+Before the call is made again, or another planner is called instead, a commit carries a reservation
+(R17). `retries` has the rest of what follows a failed call.
 """
 
 from __future__ import annotations
@@ -17,25 +16,23 @@ import msgspec
 from agentic_kernel import InvalidValue
 
 from .. import edges, values
-from ..errors import TaskFailed
 from ..events import Checked
-from ..faults import is_a, not_unwinding, report, text_of
+from ..faults import is_a, not_unwinding, text_of
 from ..plans import vocabulary
 from ..plans.action import ACTIONS, TEXTS, FinalAnswer, ToolCall
 from ..plans.ending import End, PlannerError
 from ..plans.limits import unaffordable
 from ..plans.plan import LARGEST, NOTHING_USED, Delta, Plan, Usage
 from ..plans.reasons import StopReason
-from ..seams.middleware import Hooks, Recovery, storable
+from ..seams.middleware import Hooks
 from ..seams.planner import Context, Counting, Forecast, Planner
 from ..tools.deadline import BoundedStream, DeadlinePassed, bounded
+from . import retries
 from .budget_cuts import make_room
 from .run import LoopRun
 from .state import AtHand
 from .streams import Stream
 
-RETRIES: Final = 10
-"""The most attempts of one call; middleware asks for each one after the first."""
 LENGTH: Final = 4_000_000
 """The most bytes of JSON of the pieces of one answer; a longer answer is taken to be endless. A
 piece without text counts as one byte."""
@@ -55,26 +52,15 @@ _encode = msgspec.json.Encoder().encode
 _WANTED: Final = (
     "it must give an action, several, a Plan, or a stream of pieces (Delta) that ends with one"
 )
-_TRIED_OFTEN: Final = (
-    f"the call of the planner was made {RETRIES} times, the most that is allowed, and failed each "
-    "time; let the middleware give up earlier, or name another planner"
-)
 
 
 class PlannerCalls:
-    """Asks a planner, with the middleware around it."""
+    """Asks a planner, and asks again if a hook wants that after a failure."""
 
     def __init__(self, planner: Planner, hooks: Hooks) -> None:
         self._planner = planner
         self._hooks = hooks
         self._forecast: Forecast | None = edges.optional(planner, "planner", Forecast)
-        self.ask = self._hooked if hooks.before_model or hooks.after_model else self._answer
-        """Return the planner's answer, or middleware's instead; None if it was cut short.
-
-        If middleware ends the run because of an answer, the answer is counted first. Raises the
-        planner's error if the call failed and no middleware recovered it, and `RunEnded` if a pause
-        took effect during the call.
-        """
 
     def forecast(self, context: Context) -> Usage:
         """The most that the next call may use up, by its planner's forecast; nothing without one.
@@ -137,32 +123,17 @@ class PlannerCalls:
         context.prompt_tokens = tokens
         return self.forecast(context)
 
-    async def _hooked(self, run: LoopRun, context: Context) -> Answer | None:
-        """The answer, with what middleware does before it and after it."""
-        for hook in self._hooks.before_model:
-            await hook(context)
-        if self._hooks.before_model and context.response is None:
-            context.prompt_tokens = None
-            await self.reserve(run, context)  # The hooks may have made the call more expensive.
-        preset = context.response
-        answer = await self._answer(run, context) if preset is None else answer_of(preset, run)
-        if answer is None:
-            return None
-        plan, _ = answer
-        try:
-            for hook in self._hooks.after_model:
-                changed = await hook(context, plan)
-                plan = plan if changed is None else answer_of(changed, run)[0]
-        except End as end:
-            run.ending = end
-        except PlannerError as fault:
-            run.ending = End(StopReason.ERROR, fault.message, code=fault.code)
-        return plan, values.snapshot(plan)
+    async def ask(self, run: LoopRun, context: Context) -> Answer | None:
+        """The current planner's answer; None if a pause interrupted the call and was withdrawn.
 
-    async def _answer(self, run: LoopRun, context: Context) -> Answer | None:
-        """The current planner's answer; if all planners fail, raise the error of the Loop's own."""
+        If all planners fail, it raises the error of the Loop's own.
+
+        Raises:
+            End: The run's time is over.
+            RunEnded: A pause took effect during the call.
+        """
         own: Exception | None = None
-        for _ in range(RETRIES):
+        for _ in range(retries.RETRIES):
             run.known = None
             try:
                 if run.turn_text is not None:
@@ -191,7 +162,7 @@ class PlannerCalls:
                 if isinstance(answer, tuple):
                     return answer
                 own = answer
-        raise PlannerError("engine/retries", _TRIED_OFTEN)
+        raise PlannerError("engine/retries", retries.TRIED_OFTEN)
 
     async def _recovered(
         self, run: LoopRun, context: Context, fault: BaseException, own: Exception | None
@@ -204,7 +175,7 @@ class PlannerCalls:
         raised = not_unwinding(fault, "the planner")
         error, used = _use_of(raised, run)
         own = error if context.planner is None else own
-        recovery = await self._failed(run, context, error, used)
+        recovery = await retries.recovery_of(self._hooks, run, context, error, used)
         if recovery is None or recovery.verb == "fail":
             if own is None or own is raised:
                 raise raised
@@ -215,60 +186,9 @@ class PlannerCalls:
             return answer_of(recovery.plan, run)
         if recovery.planner is not None:
             context.planner, context.prompt_tokens = recovery.planner, None
-        await self._wait(run, recovery.delay, error)
+        await retries.wait(run, recovery.delay, error)
         await self.reserve(run, context)
         return own
-
-    async def _failed(
-        self, run: LoopRun, context: Context, error: Exception, used: Usage | None
-    ) -> Recovery | None:
-        """Record a failed call and the recovery that middleware chooses; return the recovery.
-
-        The reservation for the call counts as spent before middleware sees the budget that is left.
-        """
-        then, counted = "fail", _count(run, used)
-        context.failures += 1
-        context.remaining = run.remaining
-        if not is_a(error, TaskFailed):
-            report(error, run.task.id, run.state.step, "the planner")
-        recovery: Recovery | None = None
-        try:
-            for hook in self._hooks.on_error:
-                recovery = await hook(context, error)
-                if recovery is not None:
-                    then = recovery.verb
-                    break
-        finally:
-            run.record(
-                vocabulary.PLAN_FAILED, then=then, message=_message(error), **counted,
-                code=_code(error),
-            )  # fmt: skip
-        return recovery
-
-    async def _wait(self, run: LoopRun, delay: float, error: Exception) -> None:
-        """Wait before a call is made again; a pause that waits takes effect meanwhile.
-
-        Raises:
-            End: The wait would pass ``max_seconds``.
-            RunEnded: A pause took effect.
-        """
-        limit, now = run.limits.max_seconds, asyncio.get_running_loop().time
-        left, due = delay, now() + delay
-        await asyncio.sleep(0)
-        while True:
-            if run.job.stopping:
-                await run.checkpoint()
-            if limit is not None and run.seconds + max(left, 0) >= limit:
-                raise End(
-                    StopReason.TIMEOUT,
-                    f"max_seconds {limit:g}: the run worked for {run.seconds:.1f} seconds, and the "
-                    f"failed call may be made again only after {max(left, 0):.1f} more; raise "
-                    f"max_seconds. The call failed with {_code(error)}: {_message(error)}",
-                )
-            if left <= 0:
-                return
-            await asyncio.wait([run.job.news()], timeout=left)
-            left = due - now()
 
     async def _in_time(self, run: LoopRun, answer: Awaitable[Any]) -> Any:
         """The answer of a planner that does not stream.
@@ -362,39 +282,8 @@ def take_up(run: LoopRun, plan: Plan, form: msgspec.Raw) -> AtHand:
 
 def _cut(run: LoopRun, text: str) -> str:
     """Record and return the text so far, and count the usage of the call."""
-    run.record(vocabulary.RUN_CUT, text=text, **_count(run, run.known))
+    run.record(vocabulary.RUN_CUT, text=text, **retries.count(run, run.known))
     return text
-
-
-def _code(error: Exception) -> str:
-    code = getattr(error, "code", None)
-    return storable(code) if isinstance(code, str) else type(error).__name__
-
-
-def _message(error: Exception) -> str:
-    try:
-        return storable(str(error.message) if is_a(error, TaskFailed) else text_of(error))
-    except Exception:
-        return "(its message cannot be read)"
-
-
-def _count(run: LoopRun, used: Usage | None) -> dict[str, Any]:
-    """Count the usage of a call that gave no plan; return the data of its event about it.
-
-    If nothing was used, the reservation stays, because it is as good for the next call.
-
-    Args:
-        used: The usage; None if it is not known, so that the reservation counts as spent.
-    """
-    state = run.state
-    counted = used
-    if counted is None:
-        counted = state.reserved or NOTHING_USED
-    if counted != NOTHING_USED:
-        state.spent.bank(counted)
-        state.reserved = None
-    form = msgspec.to_builtins(counted)
-    return {"forfeited": form} if used is None else {"forfeited": {}, "usage": form}
 
 
 def _bad_plan(message: str) -> PlannerError:
@@ -424,7 +313,8 @@ def _use_of(error: Exception, run: LoopRun) -> tuple[Exception, Usage | None]:
         if own is None:
             return error, None  # The error says already that the plan's usage is impossible.
         refused = PlannerError(
-            wrong.code, f"the planner failed ({_message(error)[:500]}), and {wrong.message}"
+            wrong.code,
+            f"the planner failed ({retries.message_of(error)[:500]}), and {wrong.message}",
         )
         refused.__cause__ = error
         return refused, None

@@ -13,7 +13,6 @@ from ..events import Event
 from ..plans import vocabulary
 from ..plans.action import ToolCall
 from ..plans.budget import Amounts
-from ..plans.ending import End
 from ..plans.limits import Limits, Spent, failed_too_often
 from ..plans.observation import (
     CHILD_FAILED,
@@ -37,9 +36,10 @@ from ..tools.tool import ToolContext
 from . import children, grants
 from .approvals import ask_for_children
 from .budget_cuts import make_room
-from .middleware import held_back
+from .middleware import after_tool, before_tool
 from .run import LoopRun
-from .state import NOT_BEGUN, AtHand, Judgement
+from .state import AtHand, Judgement
+from .unknown_outcomes import not_made, unknown
 from .wiring import Wiring
 
 OUTPUTS: Final = 2_500_000
@@ -103,7 +103,7 @@ async def call_tools(
         if run.limits.max_seconds is not None and _too_late(run):
             for index, each in zip(calls, made, strict=True):
                 if isinstance(each, Invocation):
-                    found[index] = _left(run, each, again)
+                    found[index] = not_made(run, each, again)
             break
         batch, begun = made[:room], list[Call]()
         concurrent: list[bool] = []
@@ -250,18 +250,6 @@ async def _grant(run: LoopRun, made: list[Invocation | Observation]) -> dict[str
     return opened
 
 
-async def _settle(run: LoopRun, each: Invocation, observation: Observation) -> None:
-    """Settle the child of an agent's call that is over; a child that may still run stays open."""
-    caller, shares = each.context.caller, run.state.shares
-    if caller is None or observation.error == TIMEOUT:
-        return
-    child = child_id(each.tool.name, each.context.key)
-    run.forget(child)
-    if shares is not None and child in shares.grants:
-        shares.grants[child].begun = caller.joined is not None
-        await grants.close_grant(run, child, caller.joined)
-
-
 def _invocation(
     wiring: Wiring, run: LoopRun, at_hand: AtHand, index: int, context: Context
 ) -> Invocation | Observation:
@@ -274,7 +262,7 @@ def _invocation(
     tool = run.tools.find(call.tool)
     begun = at_hand.prepared or (bool(at_hand.awaited) and str(index) in at_hand.awaited)
     if tool is None and begun:
-        return _indeterminate(run, call)
+        return unknown(run, call)
     if tool is None or (tool not in context.tools and not begun):
         known = ", ".join(each.name for each in context.tools) or "none"
         there = known if len(known) <= LONGEST else f"{known[:LONGEST]}…"
@@ -333,32 +321,19 @@ async def _performed(
     each: Invocation | Observation,
     again: bool,
 ) -> Observation:
-    """Make one call, with the middleware around it.
-
-    If middleware ends the run, the step is settled first, so that the finished work is recorded.
-    """
+    """Make one call, with the middleware around it."""
     if isinstance(each, Observation):
         return each
     run.job.check()  # a kill may have come while the calls of a batch were begun
     if run.ending is not None or (run.limits.max_seconds is not None and _too_late(run)):
-        return _left(run, each, again)
+        return not_made(run, each, again)
     if again and not each.tool.repeatable:
-        return _indeterminate(run, each.call)
+        return unknown(run, each.call)
     hooks = wiring.hooks
     observation: Observation | None = None
-    try:
-        for hook in hooks.before_tool:
-            observation = await hook(each)
-            if observation is not None:
-                break
-    except End as end:
-        run.log(end)
-        run.ending = run.ending or end
-        return _not_begun(each)
-    if hooks.before_tool and observation is None:
-        refused = await held_back(wiring, run, at_hand, context, each)
+    if hooks.before_tool:
+        observation, refused = await before_tool(wiring, run, at_hand, context, each)
         if refused is not None:
-            await _settle(run, each, refused)
             return refused
     if observation is None:
         try:
@@ -370,7 +345,7 @@ async def _performed(
                 _abandoned(run, each)
         except DeadlinePassed:
             _too_late(run)
-            return _left(run, each, again)
+            return not_made(run, each, again)
         except Unfinished as unfinished:
             if unfinished.waiting is not None:
                 waiting = dict(unfinished.waiting)
@@ -383,19 +358,8 @@ async def _performed(
             if at_hand.decided:
                 at_hand.decided.pop(str(each.context.index), None)
     if each.context.caller is not None:
-        await _settle(run, each, observation)
-    try:
-        for hook in hooks.after_tool:
-            observation = await hook(each, observation) or observation
-    except End as end:
-        run.log(end)
-        run.ending = run.ending or end
-    return observation
-
-
-def _indeterminate(run: LoopRun, call: ToolCall) -> Observation:
-    run.outcome_unknown = True
-    return Observation.indeterminate(call)
+        await grants.settle_call(run, each, observation)
+    return await after_tool(hooks, run, each, observation) if hooks.after_tool else observation
 
 
 def _too_late(run: LoopRun) -> bool:
@@ -403,15 +367,6 @@ def _too_late(run: LoopRun) -> bool:
     if run.out_of_time:
         run.ending = run.ending or run.end_at(StopReason.TIMEOUT)
     return run.ending is not None
-
-
-def _left(run: LoopRun, each: Invocation, again: bool) -> Observation:
-    """The observation of a call that this run does not make, though an earlier one may have."""
-    return _indeterminate(run, each.call) if again and each.tool.has_effect else _not_begun(each)
-
-
-def _not_begun(each: Invocation) -> Observation:
-    return msgspec.structs.replace(NOT_BEGUN, call=each.call.id, tool=each.call.tool)
 
 
 def _abandoned(run: LoopRun, each: Invocation) -> None:

@@ -1,0 +1,35 @@
+"""Unknown outcomes: tool calls that a run does not make, though an earlier run may have made them.
+
+A crash after a commit prepared the effect of a call hides if the call was made. A tool that may not
+be called again gets the observation ``indeterminate``: a planner or a person finds out.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ..plans.action import ToolCall
+from ..plans.observation import Observation
+from ..tools.call import Invocation
+from .run import LoopRun
+from .state import NOT_BEGUN
+
+
+def unknown(run: LoopRun, call: ToolCall) -> Observation:
+    """The observation of a call that may have been made; its step is then no progress."""
+    run.outcome_unknown = True
+    return Observation.indeterminate(call)
+
+
+def not_made(run: LoopRun, each: Invocation, again: bool) -> Observation:
+    """The observation of a call that this run does not make.
+
+    Args:
+        again: True if an earlier run prepared the effects of the batch.
+    """
+    return unknown(run, each.call) if again and each.tool.has_effect else not_begun(each.call)
+
+
+def not_begun(call: ToolCall) -> Observation:
+    """The observation of a call that no run has made."""
+    return replace(NOT_BEGUN, call=call.id, tool=call.tool)
