@@ -60,7 +60,7 @@ class AnswerForms:
         """The type of the answers of Tasks that carry no schema."""
         self._make = make
         try:
-            self._own = answer_of(
+            self._own = form_of(
                 schema if self.output_type is None else self.output_type.schema,
                 self.output_type,
                 make,
@@ -80,7 +80,7 @@ class AnswerForms:
         """
         if OUTPUT_SCHEMA not in task.metadata:
             return self._own
-        return answer_of(schema_in(task.metadata), self._expected.get(task.id), self._make)
+        return form_of(schema_in(task.metadata), self._expected.get(task.id), self._make)
 
     def expect(self, task_id: str, wanted: OutputType[Any] | None) -> None:
         """Hold the answers of a Task that a caller in this process waits for to a type, beside the
@@ -91,7 +91,7 @@ class AnswerForms:
             self._expected[task_id] = wanted
 
 
-def answer_of(
+def form_of(
     schema: Mapping[str, Any] | None, output_type: OutputType[Any] | None, make: Validator
 ) -> Answer:
     """The form by a schema, and by the type whose schema it is if that type is known here.

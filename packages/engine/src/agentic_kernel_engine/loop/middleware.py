@@ -20,7 +20,7 @@ from ..seams.policy import decided
 from ..tools.call import Invocation
 from ..tools.tool import Tool
 from .grants import settle_call
-from .planner_calls import Answer, PlannerCalls, answer_of
+from .planner_calls import CheckedPlan, PlannerCalls, checked_plan
 from .run import LoopRun
 from .state import AtHand
 from .unknown_outcomes import not_begun
@@ -29,7 +29,7 @@ from .wiring import Wiring
 
 async def ask_planner(
     calls: PlannerCalls, hooks: Hooks, run: LoopRun, context: Context
-) -> Answer | None:
+) -> CheckedPlan | None:
     """`PlannerCalls.ask`, with the hooks before it and after it.
 
     If a hook ends the run because of an answer, the answer is counted first.
@@ -40,14 +40,14 @@ async def ask_planner(
         context.prompt_tokens = None
         await calls.reserve(run, context)  # The hooks may have made the call more expensive.
     preset = context.response
-    answer = await calls.ask(run, context) if preset is None else answer_of(preset, run)
+    answer = await calls.ask(run, context) if preset is None else checked_plan(preset, run)
     if answer is None:
         return None
     plan, _ = answer
     try:
         for hook in hooks.after_model:
             changed = await hook(context, plan)
-            plan = plan if changed is None else answer_of(changed, run)[0]
+            plan = plan if changed is None else checked_plan(changed, run)[0]
     except End as end:
         run.ending = end
     except PlannerError as fault:

@@ -43,7 +43,7 @@ FINAL: Final = 8_000_000
 NAME: Final = 512
 """The most characters of a tool's name and of a call's id."""
 
-Answer = tuple[Plan, msgspec.Raw]
+CheckedPlan = tuple[Plan, msgspec.Raw]
 """A plan and its JSON form as of now, because foreign code may change the values in the plan."""
 
 _CUT: Final = object()
@@ -123,7 +123,7 @@ class PlannerCalls:
         context.prompt_tokens = tokens
         return self.forecast(context)
 
-    async def ask(self, run: LoopRun, context: Context) -> Answer | None:
+    async def ask(self, run: LoopRun, context: Context) -> CheckedPlan | None:
         """The current planner's answer; None if a pause interrupted the call and was withdrawn.
 
         If all planners fail, it raises the error of the Loop's own.
@@ -150,7 +150,7 @@ class PlannerCalls:
                     return None
                 if type(answer) is Plan and answer.usage is not NOTHING_USED:
                     run.known = answer.usage  # It counts even if the plan cannot be used.
-                return answer_of(answer, run)
+                return checked_plan(answer, run)
             except End:
                 raise
             except (Exception, asyncio.CancelledError) as raised:
@@ -166,7 +166,7 @@ class PlannerCalls:
 
     async def _recovered(
         self, run: LoopRun, context: Context, fault: BaseException, own: Exception | None
-    ) -> Answer | Exception | None:
+    ) -> CheckedPlan | Exception | None:
         """What middleware answers in place of a failed call; if it lets the call be made again, the
         last error of the Loop's own planner.
 
@@ -181,9 +181,9 @@ class PlannerCalls:
                 raise raised
             raise own from raised
         if recovery.verb == "skip":
-            return answer_of((), run)
+            return checked_plan((), run)
         if recovery.plan is not None:
-            return answer_of(recovery.plan, run)
+            return checked_plan(recovery.plan, run)
         if recovery.planner is not None:
             context.planner, context.prompt_tokens = recovery.planner, None
         await retries.wait(run, recovery.delay, error)
@@ -352,11 +352,11 @@ def kind_of_value(value: object) -> str:
 
 
 def plan_of(answer: Any) -> Plan:
-    """The plan of `answer_of`."""
-    return answer_of(answer)[0]
+    """The plan of `checked_plan`."""
+    return checked_plan(answer)[0]
 
 
-def answer_of(answer: Any, run: LoopRun | None = None) -> Answer:
+def checked_plan(answer: Any, run: LoopRun | None = None) -> CheckedPlan:
     """Check a planner's answer; return it as a plan, with its stored form.
 
     Args:
