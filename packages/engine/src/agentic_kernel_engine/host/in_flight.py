@@ -174,17 +174,17 @@ class Shielded:
             The result, and the last cancellation that came meanwhile. The caller raises it, unless
             it is already handling one.
         """
-        task, cut = self.start(work), None
+        task, cancelled = self.start(work), None
         while not task.done():
             try:
                 await asyncio.shield(task)
             except asyncio.CancelledError as fault:
                 if task.cancelled():
                     raise
-                cut = fault
+                cancelled = fault
             except Exception:
                 break
-        return task.result(), cut
+        return task.result(), cancelled
 
     async def idle(self, timeout: float) -> bool:
         """Wait until only the caller's own task is left; False after ``timeout`` seconds."""

@@ -464,7 +464,7 @@ class Run(FifoLock):
             before = self.record
             after, leaving, departure = self._next(before, draft, notes)
             written = made if departure is None else [*made, departure]
-            arrived, cut = True, None
+            arrived, cancelled = True, None
             try:
                 await store.commit(before, after, written)
             except Conflict as refused:
@@ -474,15 +474,15 @@ class Run(FifoLock):
                 continue
             except (UnknownOutcome, asyncio.CancelledError) as fault:
                 shielded = self._home.parts.shielded
-                arrived, cut = await shielded.settle(landed(store, after, written))
+                arrived, cancelled = await shielded.settle(landed(store, after, written))
                 if isinstance(fault, asyncio.CancelledError):
-                    cut = fault
+                    cancelled = fault
             if arrived:
                 self._adopt(after, written, live, notes)
-            if cut is not None:
+            if cancelled is not None:
                 if arrived and leaving is not None:
                     self.end(leaving)
-                raise cut
+                raise cancelled
             if arrived:
                 return leaving, (after.version, len(written) - 1)
         raise StoreError(

@@ -1,4 +1,4 @@
-"""Planner calls: one call of the planner, reserved before it begins; a pause cuts it short.
+"""Planner calls: one call of the planner, reserved before it begins; a pause interrupts it.
 
 Before the call is made again, or another planner is called instead, a commit carries a reservation
 (R17). `retries` has the rest of what follows a failed call.
@@ -46,7 +46,7 @@ NAME: Final = 512
 CheckedPlan = tuple[Plan, msgspec.Raw]
 """A plan and its JSON form as of now, because foreign code may change the values in the plan."""
 
-_CUT: Final = object()
+_INTERRUPTED: Final = object()
 _read_back = msgspec.json.Decoder(Plan).decode
 _encode = msgspec.json.Encoder().encode
 _WANTED: Final = (
@@ -146,7 +146,7 @@ class PlannerCalls:
                 elif run.limits.max_seconds is not None:
                     answer = self._in_time(run, answer)
                 answer = await answer
-                if answer is _CUT:
+                if answer is _INTERRUPTED:
                     return None
                 if type(answer) is Plan and answer.usage is not NOTHING_USED:
                     run.known = answer.usage  # It counts even if the plan cannot be used.
@@ -203,14 +203,14 @@ class PlannerCalls:
             if told is not None:
                 _check_usage(told, "engine/bad_plan")
                 run.known = told
-            _cut(run, run.state.said)
+            _interrupted(run, run.state.said)
             raise run.end_at(StopReason.TIMEOUT) from None
 
     async def _stream(self, run: LoopRun, pieces: AsyncIterator[Any]) -> Any:
         """The last piece of a stream; the other pieces are emitted as they come.
 
         A pause that waits ends the stream at its next piece: the text so far is kept, for a planner
-        that can continue it. If the pause is withdrawn meanwhile, the result is `_CUT`.
+        that can continue it. If the pause is withdrawn meanwhile, the result is `_INTERRUPTED`.
 
         Raises:
             End: The run's time is over before the plan; the stream was ended.
@@ -239,14 +239,14 @@ class PlannerCalls:
                         "output tokens",
                     )
                 if run.out_of_time:
-                    _cut(run, stream.text)
+                    _interrupted(run, stream.text)
                     raise run.end_at(StopReason.TIMEOUT)
                 if job.stopping:
-                    run.state.said = _cut(run, stream.text)
+                    run.state.said = _interrupted(run, stream.text)
                     await run.checkpoint()
-                    return _CUT
+                    return _INTERRUPTED
         except DeadlinePassed:
-            _cut(run, stream.text)
+            _interrupted(run, stream.text)
             raise run.end_at(StopReason.TIMEOUT) from None
         finally:
             close = getattr(pieces, "aclose", None)
@@ -280,7 +280,7 @@ def take_up(run: LoopRun, plan: Plan, form: msgspec.Raw) -> AtHand:
     return AtHand(plan, [])
 
 
-def _cut(run: LoopRun, text: str) -> str:
+def _interrupted(run: LoopRun, text: str) -> str:
     """Record and return the text so far, and count the usage of the call."""
     run.record(vocabulary.RUN_CUT, text=text, **retries.count(run, run.known))
     return text
