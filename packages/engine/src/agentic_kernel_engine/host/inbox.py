@@ -20,7 +20,7 @@ from ..plans import vocabulary
 from ..record import Record
 from ..waiting import PAUSE, asked, decides, digests, field_text, request_of
 
-Entry = Mapping[str, Any]
+InboxEntry = Mapping[str, Any]
 MOST_ENTRIES: Final = 256
 """The most decisions that may wait for one Task; every post writes all of them again."""
 MOST_BYTES: Final = 256 * 1024
@@ -45,7 +45,7 @@ _POSTED: Final = tuple(sorted(kind for kind in _TEXTS if kind != vocabulary.GRAN
 """The engine's decisions that a caller may post; the run of a parent alone changes a grant."""
 
 
-def check(decision: Any, path: str = "decision") -> Entry:
+def check(decision: Any, path: str = "decision") -> InboxEntry:
     """Check that a run could act on a decision; return it as it may be stored.
 
     Args:
@@ -76,11 +76,11 @@ def check(decision: Any, path: str = "decision") -> Entry:
                 f"{name}.type", f"is {edges.came(kind)}; use one of {', '.join(_POSTED)}"
             )
         _check_fields(decision, kind, f"{path}." if path else "")
-    checked: Entry = decision
+    checked: InboxEntry = decision
     return checked
 
 
-def fault(entry: Entry) -> str | None:
+def fault(entry: InboxEntry) -> str | None:
     """The error of a stored decision of the engine; None if it is valid."""
     try:
         kind = field_text(entry, "type")
@@ -110,7 +110,9 @@ def left_over(before: Record, heeded: Collection[int]) -> list[Checked]:
     ]
 
 
-def added(decision: Entry | None, before: Record, inbox: tuple[Entry, ...]) -> tuple[Entry, ...]:
+def added(
+    decision: InboxEntry | None, before: Record, inbox: tuple[InboxEntry, ...]
+) -> tuple[InboxEntry, ...]:
     """An inbox with one more decision; its id is the version that carries it (R12).
 
     A person's answer gets the digest of the question that the Task shows, so it never answers
@@ -126,7 +128,7 @@ def added(decision: Entry | None, before: Record, inbox: tuple[Entry, ...]) -> t
         shown = request_of(before.task) or {}
         if shown.get("kind") == "question" and "digest" in shown:
             decision = {**decision, "digest": shown["digest"]}
-    entry: Entry = freeze({**decision, "id": before.version + 1})
+    entry: InboxEntry = freeze({**decision, "id": before.version + 1})
     if not _wanted(entry, before, inbox):
         waiting = [each for each in inbox if each["type"] != PAUSE]
         length = len(values.encode_checked([*waiting, entry], "inbox"))
@@ -135,7 +137,7 @@ def added(decision: Entry | None, before: Record, inbox: tuple[Entry, ...]) -> t
     return (*inbox, entry)
 
 
-def regranted(grant: Mapping[str, Any], seq: int, before: Record) -> tuple[Entry, ...] | None:
+def regranted(grant: Mapping[str, Any], seq: int, before: Record) -> tuple[InboxEntry, ...] | None:
     """An inbox with a changed grant in place of an older one; None if it has a newer one.
 
     Raises:
@@ -153,7 +155,7 @@ def regranted(grant: Mapping[str, Any], seq: int, before: Record) -> tuple[Entry
     return (*rest, freeze(entry))
 
 
-def _wanted(entry: Entry, before: Record, inbox: tuple[Entry, ...]) -> bool:
+def _wanted(entry: InboxEntry, before: Record, inbox: tuple[InboxEntry, ...]) -> bool:
     waiting = asked(before.task)
     if waiting is None:
         return False
@@ -164,7 +166,7 @@ def _wanted(entry: Entry, before: Record, inbox: tuple[Entry, ...]) -> bool:
     )
 
 
-def _check_fields(entry: Entry, kind: str, path: str) -> None:
+def _check_fields(entry: InboxEntry, kind: str, path: str) -> None:
     for name in _REQUIRED.get(kind, ()):
         if name not in entry:
             raise InvalidValue(f"{path}{name}", f"is missing; a decision {kind!r} needs it")
