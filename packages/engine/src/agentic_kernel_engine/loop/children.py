@@ -16,7 +16,7 @@ from ..plans.ending import End
 from ..plans.lineage import depth
 from ..plans.observation import CHILD_FAILED, OUTPUT_SCHEMA_FAILED, TIMEOUT, Observation
 from ..plans.reasons import StopReason
-from ..seams.agent_tool import AgentTool, failed, unless
+from ..seams.agent_tool import AgentTool, child_failure, unless
 from ..seams.delegation import Delegation, DelegationRefused, EndsChildren, child_of
 from ..tools.call import key as key_of
 from ..tools.call import stored
@@ -145,7 +145,7 @@ async def _join(
         said["used"] = used
     run.record(vocabulary.CHILD_ENDED, **said)
     if task.status is not TaskStatus.SUCCESS:
-        return failed(task)
+        return child_failure(task)
     try:
         return Observation(output={"child": child, "result": stored(task.result, "result")})
     except InvalidValue as refused:

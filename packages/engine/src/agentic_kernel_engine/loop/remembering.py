@@ -192,7 +192,7 @@ class Remembering:
         except BaseException as fault:
             passes_run(fault)
             state.ended = None
-            _failed(run, "keep", fault)
+            _record_fault(run, "keep", fault)
             run.record(vocabulary.MEMORY_LOST, items=[item.id for item in state.remembering])
             return False
         return True
@@ -225,7 +225,7 @@ async def _tried(run: LoopRun, doing: str, call: Coroutine[Any, Any, T]) -> T | 
             late = TimeoutError(f"no answer within {PATIENCE:g} seconds")
             run.record(vocabulary.MEMORY_FAILED, doing=doing, message=unhandled(late).message)
         else:
-            _failed(run, doing, fault)
+            _record_fault(run, doing, fault)
     return None
 
 
@@ -235,7 +235,7 @@ def _unwinding() -> bool:
     return task is None or task.cancelling() > 0
 
 
-def _failed(run: LoopRun, doing: str, fault: BaseException) -> None:
+def _record_fault(run: LoopRun, doing: str, fault: BaseException) -> None:
     if not is_a(fault, StoreError):
         where = "the governor" if doing.startswith("of_") else f"the memory ({doing})"
         report(fault, run.task.id, run.state.step, where)

@@ -106,7 +106,7 @@ class AgentTool(Tool):
         waiting = asked(task)
         if waiting is not None:
             raise Unfinished(surfaced(task, waiting))
-        return task.result if task.status is TaskStatus.SUCCESS else failed(task)
+        return task.result if task.status is TaskStatus.SUCCESS else child_failure(task)
 
     async def on_killed(self, caller: Task, key: str) -> None:
         """Kill the child, if any, of the call with this key; called after the caller was killed."""
@@ -118,7 +118,7 @@ def child_id(tool: str, key: str) -> str:
     return f"{tool}-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
 
 
-def failed(child: Task) -> Observation:
+def child_failure(child: Task) -> Observation:
     """The parent's observation of a child that did not end in success."""
     code, why = child.status.value, "it was cancelled"
     if child.failure is not None:
