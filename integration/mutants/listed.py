@@ -60,8 +60,8 @@ LISTED = (
     Listed(
         f"{_HOST}/live_runs.py",
         "a Host lets go of a Task that belongs to another owner by now (R1)",
-        "            if before.owner != owner:\n                return None\n",
-        "",
+        "if owner is None or before.owner != owner:",
+        "if owner is None:",
     ),
     Listed(
         f"{_HOST}/live_runs.py",
