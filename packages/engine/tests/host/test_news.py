@@ -164,7 +164,7 @@ async def test_a_host_compares_no_versions_because_of_foreign_tasks(
     other = Host(acting(idle), store, interval=HOURS, claims=False)
 
     async def heard() -> None:
-        while host._watch._named:
+        while host._polling._named:
             await asyncio.sleep(0)
 
     async with host, other:
