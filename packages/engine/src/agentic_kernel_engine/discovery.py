@@ -186,7 +186,7 @@ class ObserverEntry(_Offered[OptionsT]):
     """Makes the observer. If it has a method ``close``, plain or async, it is called at the end."""
 
 
-AnyEntry = RuntimeEntry[Any] | ProviderEntry[Any] | StoreEntry[Any] | ObserverEntry[Any]
+Entry = RuntimeEntry[Any] | ProviderEntry[Any] | StoreEntry[Any] | ObserverEntry[Any]
 _TYPES: Final[Mapping[str, type[Any]]] = {
     RUNTIMES: RuntimeEntry,
     PROVIDERS: ProviderEntry,
@@ -227,7 +227,7 @@ class Found:
     """The reason why it cannot be used, with the remedy; empty if nothing is known against it."""
     point: EntryPoint | None = field(default=None, repr=False, compare=False)
 
-    def load(self) -> AnyEntry:
+    def load(self) -> Entry:
         """Import the module and return the entry.
 
         Raises:
@@ -250,7 +250,7 @@ class Found:
                 f"{whose}, which is of the type {type(entry).__name__}; the group {self.group} "
                 f"takes {wanted.__name__}",
             )
-        return cast(AnyEntry, entry)
+        return cast(Entry, entry)
 
 
 def found(*groups: str) -> Mapping[str, Found]:
@@ -265,7 +265,7 @@ def found(*groups: str) -> Mapping[str, Found]:
     return {name: _one(offered[name]) for name in sorted(offered)}
 
 
-def find(name: str, *groups: str) -> AnyEntry | None:
+def find(name: str, *groups: str) -> Entry | None:
     """Load the entry with this name; None if no installed package offers it.
 
     Raises:
@@ -350,7 +350,7 @@ class Option:
         return f"{self.name}={self.type}" + ("" if self.default is None else f" ({self.default})")
 
 
-def options_of(entry: AnyEntry) -> Sequence[Option]:
+def options_of(entry: Entry) -> Sequence[Option]:
     """The options of an entry."""
     hints = get_type_hints(entry.options)
     return [
@@ -360,7 +360,7 @@ def options_of(entry: AnyEntry) -> Sequence[Option]:
     ]
 
 
-def read_options(entry: AnyEntry, given: Iterable[tuple[str, str]], where: str) -> Any:
+def read_options(entry: Entry, given: Iterable[tuple[str, str]], where: str) -> Any:
     """Return the options of an entry, made from texts.
 
     The fields of the dataclass are of the types str, int, float, bool, a Literal of them, or one of

@@ -38,7 +38,7 @@ from .approvals import ask_for_children
 from .budget_cuts import make_room
 from .middleware import after_tool, before_tool
 from .run import LoopRun
-from .state import AtHand, Judgement
+from .state import AtHand
 from .unknown_outcomes import not_made, unknown
 from .wiring import Wiring
 
@@ -273,6 +273,7 @@ def _invocation(
     step = run.state.step
     key = key_of(tool, run.task.id, step, index, call)
     judgement = at_hand.verdicts[index]
+    by = judgement.by if isinstance(judgement.by, str) else ""
     progress = partial(run.progress, step, call.tool, index)
     told = ToolContext(
         run.task.id,
@@ -285,7 +286,7 @@ def _invocation(
         wiring.threads,
         wiring.validator,
         run.task,
-        _by(judgement) if judgement.granted else None,
+        by if judgement.granted else None,
         at_hand.answers.get(str(index), _NONE) if at_hand.answers else _NONE,
     )
     if isinstance(tool, AgentTool):
@@ -296,10 +297,6 @@ def _invocation(
     # What middleware does to the arguments must change neither the plan nor the record of it.
     arguments = values.decode(values.encode_checked(call.arguments))
     return Invocation(tool, arguments, ToolCall(call.tool, arguments, call.id), told)
-
-
-def _by(judgement: Judgement) -> str:
-    return judgement.by if isinstance(judgement.by, str) else ""
 
 
 def _caller(wiring: Wiring, run: LoopRun, at_hand: AtHand, index: int) -> Caller:

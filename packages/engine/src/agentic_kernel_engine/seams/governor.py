@@ -103,17 +103,15 @@ class SessionMemoryGovernor:
             if isinstance(action, ToolCall) and observation.ok:
                 call = f"{action.tool}({_json(action.arguments)})"
                 text = f"{call} gave {_text(observation.output)}"
-                proposals.append(
-                    Proposal(_shortened(text, self._characters), f"call:{_digest(call)}")
-                )
+                proposals.append(Proposal(_clip(text, self._characters), f"call:{_digest(call)}"))
         return proposals[-MAX_PROPOSALS:]
 
     async def of_end(self, task: Task, end: End, transcript: Sequence[Entry]) -> Sequence[Proposal]:
         if end.reason is not StopReason.FINAL:
             return ()
-        asked = _shortened(task.instructions, self._characters // 2)
+        asked = _clip(task.instructions, self._characters // 2)
         text = f"Asked: {asked}\nAnswered: {_text(end.output)}"
-        kept = _shortened(text, self._characters)
+        kept = _clip(text, self._characters)
         return [Proposal(kept, f"answer:{_digest(task.instructions)}")]
 
     async def keep(self, memory: Memory, item: Item) -> None:
@@ -143,7 +141,7 @@ class SessionMemoryGovernor:
             await memory.tombstone(item.scope, id, f"older than the newest {self._items} items")
 
 
-def _shortened(text: str, most: int) -> str:
+def _clip(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
