@@ -203,7 +203,10 @@ def _explained(order: Sequence[Operation], start: State) -> bool:
     return bool(states)
 
 
-@pytest.mark.parametrize("how", ["as told", "only accepted, and a read at the end"])
+@pytest.mark.parametrize(
+    "how",
+    ["as told", pytest.param("only accepted, and a read at the end", marks=pytest.mark.torture)],
+)
 def test_the_search_agrees_with_trying_everything(how: str) -> None:
     """On small histories, half of them spoilt."""
     verdicts = []

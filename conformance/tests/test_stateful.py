@@ -17,7 +17,12 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    "name", ["EmptyExtraDropped", "FalsyResultReplaced", "CompletesWhatIsPaused"]
+    "name",
+    [
+        pytest.param("EmptyExtraDropped", marks=pytest.mark.torture),  # as long as all others
+        "FalsyResultReplaced",
+        "CompletesWhatIsPaused",
+    ],
 )
 async def test_a_runtime_that_departs_from_the_table_is_caught(name: str) -> None:
     work = DictWork()

@@ -58,11 +58,11 @@ def on_disk(folder: Path) -> list[str]:
 
 
 def _cases() -> Iterator[Any]:
-    """Every place on one API, and the others at every third: what all share is in the engine."""
+    """Every place on one API, by turns: the code that all share is in the engine."""
     for number, name in enumerate(NAMES):
         for at, place in enumerate(QUOTES):
-            often = name == "openai_responses" or at % 3 == number % 3
-            yield pytest.param(name, place, marks=() if often else pytest.mark.torture)
+            in_gate = at % len(NAMES) == number
+            yield pytest.param(name, place, marks=() if in_gate else pytest.mark.torture)
 
 
 @pytest.mark.parametrize(("name", "place"), [*_cases()])
