@@ -16,7 +16,7 @@ from agentic_kernel.frozen import shown
 from .. import events as vocabulary
 from ..errors import Conflict, StoreError, UnknownOutcome
 from ..events import Checked, Event
-from ..readback import landed
+from ..readback import landed, patiently
 from ..record import Record
 from ..store import Store
 from .parts import Parts
@@ -130,5 +130,5 @@ async def acknowledged(store: Store, task_id: str, version: int) -> None:
     """
     for _ in range(SPELL):
         await asyncio.sleep(STALLED)
-        if (await store.load(task_id)).version >= version:
+        if (await patiently(lambda: store.load(task_id))).version >= version:
             return

@@ -127,7 +127,7 @@ class Family:
         try:
             return await self._verbs.dispatch(task, run.task_id, self._live.arrival(task.id), bound)
         except TaskExists:
-            record = await self._store.load(task.id)
+            record = await self._parts.load(task.id)
             if record.parent != run.task_id:
                 raise
             return Receipt(record.task, False, record.version)
@@ -140,7 +140,7 @@ class Family:
         """
         from ..plans.accounts import account_of  # Loads the plans' data, which few Hosts need.
 
-        return account_of(await self._store.load(task_id))
+        return account_of(await self._parts.load(task_id))
 
     async def fence(self, run: Run, task_id: str) -> None:
         """Make sure that a child of this run's Task that is not stored never begins."""
@@ -187,7 +187,7 @@ class Family:
             TaskNotFound: The Task has another parent, or is not stored.
         """
         run.check_alive()
-        if (await self._store.load(task_id)).parent != run.task_id:
+        if (await self._parts.load(task_id)).parent != run.task_id:
             raise TaskNotFound(task_id)
         run.delegates = True
 

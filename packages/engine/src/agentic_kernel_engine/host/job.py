@@ -162,8 +162,13 @@ class Job:
     async def history(self, after: Cursor | None = None) -> list[Event]:
         """The Task's durable events after a cursor, in order; read them once per entry (R15).
 
+        If the store cannot be read, the run ends and the Task does not: the Host runs it again as
+        its next attempt (R21).
+
         Raises:
             InvalidValue: The cursor is not an `EventId`.
+            RunEnded: This run no longer owns the Task, or the store cannot be read.
+            StoreError: An event is damaged.
         """
         return await self._run.history(edges.cursor(after, "after"))
 

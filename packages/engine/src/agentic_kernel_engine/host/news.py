@@ -127,7 +127,7 @@ class News:
         while True:
             waiter = self.waiter(task_id, seen, wanted)
             try:
-                record = here or await self._parts.store.load(task_id)
+                record = here or await self._parts.load(task_id)
                 here = None
                 if record.task.status in wanted:
                     return record.task

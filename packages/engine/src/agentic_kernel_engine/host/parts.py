@@ -8,6 +8,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
+from ..readback import patiently
+from ..record import Record
 from ..store import Store
 from .complaints import Complaints
 from .in_flight import Shielded
@@ -35,3 +37,12 @@ class Parts:
         self.immediate = store.traits.never_waits
         """True if no method of the store ever suspends. No cancellation can then interrupt a write,
         so a write needs no asyncio task of its own."""
+
+    async def load(self, task_id: str) -> Record:
+        """`Store.load` for a run; a store that is only busy is asked again.
+
+        Raises:
+            TaskNotFound: No such Task is stored.
+            StoreError: The store still cannot be read.
+        """
+        return await patiently(lambda: self.store.load(task_id))

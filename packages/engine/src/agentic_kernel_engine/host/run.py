@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
@@ -26,7 +27,7 @@ from .. import events as vocabulary
 from ..cursor import Cursor
 from ..errors import Conflict, StoreError, UnknownOutcome
 from ..events import Checked, Event
-from ..faults import passes_own
+from ..faults import passes_own, said
 from ..plans.reasons import STOP_REASON, StopReason
 from ..principal import Principal
 from ..readback import landed
@@ -35,11 +36,12 @@ from ..waiting import pause_waits, without_pause
 from .change import LOOKS, acknowledged
 from .emitted import Emitted, Piece, checked, plain
 from .flushing import Flushing
-from .history import history
+from .history import history, stored
 from .in_flight import turn
 from .news import News
 from .parts import Parts
 
+_log = logging.getLogger(__name__)
 EventLike = Event | Mapping[str, Any]
 """An `Event`, or a mapping with a ``type`` and the event's data as its other items."""
 
@@ -397,13 +399,19 @@ class Run(FifoLock):
 
     async def history(self, after: Cursor | None) -> list[Event]:
         self.check_alive()
-        return await history(self._home.parts.store, self.task_id, after)
+        try:
+            found = await stored(self._home.parts.store, self.task_id, after)
+        except StoreError as fault:
+            # Nothing is written, so the Task stays with this Host, whose watch runs it again.
+            _log.warning("task %r goes on at its next attempt: %s", self.task_id, said(fault))
+            self.end("released")
+            raise RunEnded("released") from fault
+        return [vocabulary.from_stored(*each) for each in found]
 
     async def read(self, task_id: str) -> tuple[Task, list[Event]]:
         self.check_alive()
-        store = self._home.parts.store
-        record = await store.load(task_id)
-        return record.task, await history(store, task_id)
+        record = await self._home.parts.load(task_id)
+        return record.task, await history(self._home.parts.store, task_id)
 
     async def commit(
         self,
@@ -534,7 +542,7 @@ class Run(FifoLock):
     async def look(self, latest: Record | None = None) -> None:
         """Adopt the latest record, which may be at hand; end the run if the Task is lost (R1)."""
         try:
-            self.absorb(latest or await self._home.parts.store.load(self.task_id))
+            self.absorb(latest or await self._home.parts.load(self.task_id))
         except TaskNotFound:
             self.end("lost")
 

@@ -5,11 +5,10 @@ The module `family` adds the consequences for the Task's parent and children.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any
 
 from agentic_kernel import (
     CannotStart,
@@ -37,7 +36,7 @@ from ..errors import Conflict, StoreError, UnknownOutcome, Unreadable
 from ..events import Event, from_stored
 from ..plans import vocabulary as plans
 from ..plans.lineage import DEPTH, PARENT, depth
-from ..readback import landed, read_back
+from ..readback import landed, patiently, read_back
 from ..receipt import Effect, Receipt
 from ..record import FENCED, Record, owner_name
 from ..search import check_labels
@@ -49,10 +48,7 @@ from .history import history
 from .live_runs import Arrival, LiveRuns
 from .partial_output import partial_output
 
-T = TypeVar("T")
 _DISPATCH = Dispatch()
-_AGAIN: Final = (0.02, 0.1)
-"""Seconds before each further attempt of `_patiently`."""
 
 
 class Verbs:
@@ -280,7 +276,7 @@ class Verbs:
         """
         killed = isinstance(mutation, Kill)
         try:
-            done, live = await _patiently(lambda: self._end(task_id, mutation, whole=True))
+            done, live = await patiently(lambda: self._end(task_id, mutation, whole=True))
         except (UnknownOutcome, TaskNotFound, IllegalTransition):
             raise
         except Unreadable as bad:
@@ -360,7 +356,7 @@ class Verbs:
         """The text in progress; a history that cannot be read does not prevent the kill."""
         stored: Sequence[Event] = ()
         with suppress(StoreError):
-            stored = await _patiently(lambda: history(self._store, record.task.id))
+            stored = await history(self._store, record.task.id)
         return partial_output(record.task, [*stored, *emitted])
 
     async def post(self, task_id: str, decision: Mapping[str, Any]) -> int:
@@ -435,18 +431,6 @@ def _beside_the_point(decision: Mapping[str, Any], task: Task) -> bool:
     return waiting.get("kind") != "approval" and bool(
         decision.get("digest") and decision["digest"] != waiting.get("digest")
     )
-
-
-async def _patiently(work: Callable[[], Awaitable[T]]) -> T:
-    """Call again what a store that is only busy refuses, so that a kill drops no text (R11)."""
-    for wait in _AGAIN:
-        try:
-            return await work()
-        except (UnknownOutcome, Unreadable):
-            raise
-        except StoreError:
-            await asyncio.sleep(wait)
-    return await work()
 
 
 def _version(done: Change | Record) -> int:
