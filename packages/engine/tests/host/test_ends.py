@@ -218,10 +218,11 @@ async def test_an_end_from_outside_leaves_out_what_cannot_be_stored(
 
 @pytest.mark.rule("R11")
 @pytest.mark.parametrize(
-    ("verb", "call"), [("fail", "commit"), ("kill", "commit"), ("kill", "events")]
+    ("verb", "call"),
+    [("complete", "commit"), ("fail", "commit"), ("kill", "commit"), ("kill", "events")],
 )
 @pytest.mark.parametrize("times", [1, 2])
-async def test_an_end_from_outside_keeps_the_texts_if_the_store_is_busy_for_a_moment(
+async def test_an_end_from_outside_keeps_texts_and_notes_if_the_store_is_busy_for_a_moment(
     new_task: NewTask,
     acting: type[Acting],
     caplog: pytest.LogCaptureFixture,
@@ -260,12 +261,14 @@ async def test_an_end_from_outside_keeps_the_texts_if_the_store_is_busy_for_a_mo
         await filled.wait()
         if verb == "kill":
             await host.kill(task.id)
-        else:
+        elif verb == "fail":
             await host.fail(task.id, Failure("a/b", "c"))
+        else:
+            await host.complete(task.id, "done")
         notes = dict((await host.get(task.id)).metadata)
         types = [event.type async for event in host.stream(task.id)]
-    kept = {"acme/cost": 7, "test/partial_output": "first half, second half"}
-    assert notes == (kept if verb == "kill" else {})
+    assert notes.pop("acme/cost") == 7
+    assert notes == ({"test/partial_output": "first half, second half"} if verb == "kill" else {})
     assert types[-3:-1] == ["acme/charged", "run.delta"]
     assert not caplog.records
 

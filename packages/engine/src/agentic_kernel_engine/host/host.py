@@ -356,7 +356,7 @@ class Host(Decisions, Queries):
         return await self._verb(task_id, lambda key: self._family.end(key, Kill(), force=force))
 
     async def complete(self, task_id: str, result: Any) -> Receipt:
-        """End the Task as ``success`` from outside, then cancel its run.
+        """End the Task as ``success`` from outside, then cancel its run; its notes are kept.
 
         Raises:
             InvalidValue: The result is not JSON.
@@ -367,7 +367,7 @@ class Host(Decisions, Queries):
         return await self._verb(task_id, lambda key: self._family.end(key, mutation))
 
     async def fail(self, task_id: str, failure: Failure) -> Receipt:
-        """End the Task as ``failure`` from outside, then cancel its run.
+        """End the Task as ``failure`` from outside, then cancel its run; its notes are kept.
 
         Raises:
             InvalidValue: It is not a Failure, or a part of it is not JSON.

@@ -18,13 +18,13 @@ from agentic_kernel import (
     IllegalTransition,
     InvalidValue,
     Kill,
-    Mutation,
     Pause,
     Resume,
     Task,
     TaskExists,
     TaskNotFound,
     TaskStatus,
+    annotate,
     apply,
 )
 from agentic_kernel.catalog import check_name
@@ -264,9 +264,10 @@ class Verbs:
     ) -> tuple[Record | None, Receipt]:
         """Commit a terminal status, then cancel the run that is here (R1: it can write no more).
 
-        A kill keeps the notes and the text in progress of the local run (R11). The end is
-        committed whatever the Task's history, notes and buffers hold: a part of these that cannot
-        be read or stored is left out (R21). A kill of a record that cannot be read buries it (R22).
+        The end keeps the notes and the events of the local run, and a kill also the text in
+        progress as a note (R11). The end is committed whatever the Task's history, notes and
+        buffers hold: a part of these that cannot be read or stored is left out (R21). A kill of a
+        record that cannot be read buries it (R22).
 
         Args:
             force: True to bury also a record that a newer version of the software can read.
@@ -337,12 +338,10 @@ class Verbs:
                 run = None
             emitted = [] if run is None else run.emitted()
             notes = {} if run is None else run.notes
-            final: Mutation = mutation
             if whole and isinstance(mutation, Kill) and not before.task.status.terminal:
                 live = [from_stored(None, text) for text in emitted]
-                said = await self._partial(before, live)
-                final = Kill(notes={**said, **notes})
-            task = apply(before.task, final, self._parts.clock())
+                notes = {**await self._partial(before, live), **notes}
+            task = apply(annotate(before.task, notes), mutation, self._parts.clock())
             if task is before.task:
                 return None
             after = successor(before, task=task, owner=None, inbox=(), due_at=None)
