@@ -187,6 +187,35 @@ async def test_an_end_that_cannot_be_stored_is_replaced_by_one_that_can(
 
 
 @pytest.mark.rule("R21")
+@pytest.mark.parametrize("fault", [OSError("reset"), TypeError("odd"), SystemExit(3)], ids=repr)
+@pytest.mark.parametrize("landed", [False, True])
+async def test_a_fault_of_the_store_that_passes_loses_no_end(
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore, fault: BaseException,
+    landed: bool,
+) -> None:  # fmt: skip
+    faults = [fault, fault]
+
+    async def fail(after: Record) -> None:
+        if after.task.status.terminal and faults:
+            raise faults.pop()
+
+    async def act(job: Job) -> Any:
+        job.note("acme/cost", 7)
+        job.emit({"type": "acme/charged"})
+        return "done"
+
+    if landed:
+        tapped.after_commit = fail
+    else:
+        tapped.before_commit = fail
+    async with Host(acting(act), tapped) as host, asyncio.timeout(10):
+        done = await host.run(new_task())
+        types = [event.type for event in await events_of(host, done.id)]
+    assert (done.result, done.metadata["acme/cost"]) == ("done", 7)
+    assert types == ["task.dispatched", "acme/charged", "task.completed"]
+
+
+@pytest.mark.rule("R21")
 @pytest.mark.parametrize("fault", [TypeError("no form"), StoreError("too long")], ids=repr)
 @pytest.mark.parametrize("verb", ["kill", "fail"])
 async def test_an_end_from_outside_leaves_out_what_cannot_be_stored(

@@ -283,10 +283,11 @@ class LiveRuns:
     async def _finish(self, run: Run, root: asyncio.Task[Any]) -> None:
         """Commit the run's end; try again while the run still owns the Task (R4, R21).
 
-        An end that cannot be stored is replaced by a failure that can be stored. While the store
+        An end that cannot be stored is replaced by a failure that can be stored. Because another
+        fault than a `StoreError` may pass too, that is done after three of them. While the store
         fails, each wait is longer than the last, and a kill may come in between.
         """
-        delay, storable = 0.02, True
+        delay, left = 0.02, 3
         self._tell_of(run, root)
         try:
             while True:
@@ -297,7 +298,7 @@ class LiveRuns:
                             self.on_killed(run.record)
                         await self._drop_result(run)
                         return
-                    if storable:
+                    if left > 0:
                         outcome, live = mutation_of(root, run.notes), run.emitted()
                     else:
                         outcome, live = unstorable(), []
@@ -317,9 +318,7 @@ class LiveRuns:
                 except BaseException as fault:
                     passes(fault)
                     report(fault, run.task_id, run.record.step, "storing the end of the run")
-                    if storable:
-                        storable = False
-                        continue
+                    left -= 1
                 finally:
                     run.let_go()
                 if self.news.closed:
