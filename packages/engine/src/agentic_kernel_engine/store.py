@@ -34,8 +34,9 @@ class Store(Protocol):
     Several coroutines, and all processes that share the store, may call every method at once. A
     read shows at least the writes that were acknowledged before it began (rules 6 and 7). It
     returns whole records (rule 3) and does not wait for a writer (rule 4). A write that returns is
-    durable to the degree that the store documents. A write that raises anything but
-    `UnknownOutcome` stored nothing.
+    durable to the degree that the store documents. A write that raises any `Exception` but
+    `UnknownOutcome` stored nothing. A write that raises a cancellation of its own, or another fault
+    that is no `Exception`, counts as one of unknown outcome.
 
     If the caller of a write is cancelled, the store settles the write before the cancellation goes
     on: a `load` that follows sees the write if and only if it landed (R5).

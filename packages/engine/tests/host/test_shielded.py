@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agentic_kernel_engine import UnknownOutcome
 from agentic_kernel_engine.host.in_flight import Shielded
 
 
@@ -23,8 +24,9 @@ async def test_the_caller_gets_what_comes_of_the_work() -> None:
     assert await owned.run(_given(5)) == 5
     with pytest.raises(ValueError, match="on purpose"):
         await owned.run(_given(ValueError("on purpose")))
-    with pytest.raises(asyncio.CancelledError):
-        await owned.run(_given(asyncio.CancelledError()))
+    for stray in (asyncio.CancelledError("a driver's own"), SystemExit("a driver's own")):
+        with pytest.raises(UnknownOutcome, match="instead of an answer: a driver's own"):
+            await owned.run(_given(stray))
     assert await owned.idle(5)
 
 

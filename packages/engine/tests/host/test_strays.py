@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import agentic_kernel_engine as engine
-from agentic_kernel import TaskStatus
-from agentic_kernel_engine import Job, MemoryStore, Record
+from agentic_kernel import CannotStart, TaskStatus
+from agentic_kernel_engine import Job, MemoryStore, Record, StoreTraits, UnknownOutcome
 from agentic_kernel_engine.host.takeover import Backoff
 
 from ..conftest import Acting, NewTask, TappedStore, Until
@@ -51,6 +51,20 @@ class Straying(MemoryStore):
     async def commit(self, *given: Any) -> None:
         self._met("commit")
         await super().commit(*given)
+        self._met("committed")
+
+    async def insert(self, *given: Any) -> None:
+        self._met("insert")
+        await super().insert(*given)
+        self._met("inserted")
+
+    async def join(self, host: str) -> None:
+        self._met("join")
+        await super().join(host)
+
+
+class NeverWaiting(Straying):
+    traits = StoreTraits(never_waits=True)
 
 
 async def forever(job: Job) -> Any:
@@ -92,6 +106,31 @@ async def test_a_stray_at_one_task_keeps_the_watch_from_no_other(
     store.bad = [call]
     async with Host(acting(forever), store) as host:
         await until(lambda: host._live.current.keys() == {task.id for task in tasks})
+
+
+@pytest.mark.rule("R5")
+@pytest.mark.parametrize("stray", STRAYS, ids=lambda stray: type(stray).__name__)
+@pytest.mark.parametrize("kind", [Straying, NeverWaiting])
+async def test_a_stray_at_a_write_of_a_verb_is_an_unknown_outcome(
+    new_task: NewTask, acting: type[Acting], kind: type[Straying], stray: BaseException
+) -> None:
+    store, task = kind(stray), new_task()
+    host = Host(acting(forever), store, interval=60)
+    store.bad = ["join"]
+    with pytest.raises(UnknownOutcome, match="instead of an answer: a driver's own"):
+        await host.dispatch(task)
+    async with host, asyncio.timeout(5):
+        store.bad = ["insert"]
+        with pytest.raises(CannotStart, match="nothing was stored"):
+            await host.dispatch(task)
+        store.bad = ["inserted"]
+        assert (await host.dispatch(task)).changed
+        store.bad = ["commit", "committed"]
+        assert (await host.kill(task.id)).changed
+        store.bad = ["load"]
+        with pytest.raises(UnknownOutcome):
+            await host.kill(task.id)
+    assert not store.bad
 
 
 @pytest.mark.rule("R8")

@@ -16,7 +16,7 @@ from agentic_kernel.frozen import shown
 from .. import events as vocabulary
 from ..errors import Conflict, StoreError, UnknownOutcome
 from ..events import Checked, Event
-from ..readback import landed, patiently
+from ..readback import answered, landed, patiently
 from ..record import Record
 from ..store import Store
 from .parts import Parts
@@ -93,7 +93,7 @@ async def change(
                     for event in happened
                 ]
                 try:
-                    await store.commit(before, after, texts)
+                    await answered(store.commit(before, after, texts))
                 except Conflict as refused:
                     moved = refused.latest
                     continue

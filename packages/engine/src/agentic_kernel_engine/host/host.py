@@ -17,12 +17,13 @@ from .. import edges, values
 from ..cursor import Cursor
 from ..errors import HostClosed, StoreError
 from ..events import TASK_PAUSED, Event, TaskEvent
-from ..faults import not_unwinding, said
+from ..faults import said
 from ..memory_store import MemoryStore
 from ..observer import Observer, observing
 from ..plans.reasons import StopReason
 from ..plans.vocabulary import STEP
 from ..principal import Principal
+from ..readback import answered
 from ..receipt import Receipt
 from ..store import Store
 from ..substrate import Metered, Substrate
@@ -680,17 +681,14 @@ class Host(Decisions, Queries):
 
     async def _leave(self) -> None:
         """Leave the store; try again a few times, because ``async with`` closes only once."""
-        try:
-            for pause in PAUSES:
-                try:
-                    await self.store.leave(self.name)
-                    return
-                except StoreError as fault:
-                    _log.warning("the Host could not leave its store yet: %s", said(fault))
-                await asyncio.sleep(pause)
-            await self.store.leave(self.name)
-        except asyncio.CancelledError as fault:
-            raise not_unwinding(fault, "leave() of the store") from fault
+        for pause in PAUSES:
+            try:
+                await answered(self.store.leave(self.name))
+                return
+            except StoreError as fault:
+                _log.warning("the Host could not leave its store yet: %s", said(fault))
+            await asyncio.sleep(pause)
+        await answered(self.store.leave(self.name))
 
     def _only_kind(self) -> str | None:
         """The one runtime kind that this Host serves; None if it serves several, or all."""
@@ -728,7 +726,7 @@ class Host(Decisions, Queries):
             await asyncio.shield(self._joined)
 
     async def _enter(self) -> None:
-        await self.store.join(self.name)
+        await answered(self.store.join(self.name))
         if self._closing is not None:
             await self.store.leave(self.name)  # `_close` may have waited no longer for this join.
             raise HostClosed

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 from agentic_kernel import CannotStart
 
+from ..readback import answered
+
 T = TypeVar("T")
 
 
@@ -158,10 +160,11 @@ class Shielded:
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
         """The work's result; if the caller is cancelled, the work goes on without it.
 
+        A stray of the store that the work meets is raised as an `UnknownOutcome`.
         Like `asyncio.shield`, but one turn of the event loop less (the step in benchmarks/host.py).
         """
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.start(work, result)
+        self.start(answered(work), result)
         return result
 
     async def settle(self, work: Coroutine[Any, Any, T]) -> tuple[T, asyncio.CancelledError | None]:

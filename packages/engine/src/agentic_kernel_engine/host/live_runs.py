@@ -23,9 +23,9 @@ from ..errors import (
     Unreadable,
 )
 from ..events import Event
-from ..faults import Stray, contained, is_a, log, passes, passes_own, report, said, strays
+from ..faults import Stray, contained, is_a, log, passes_own, report, said, strays
 from ..principal import NOBODY
-from ..readback import landed
+from ..readback import answered, landed
 from ..record import Record
 from ..substrate import Accepting, Cleaning, Substrate
 from ..waiting import pause_waits, without_pause
@@ -309,14 +309,12 @@ class LiveRuns:
                     # Only `kill` can end this Task: it buries the record.
                     self.parts.complaints.add(run.task_id, bad.version, bad)
                     return
-                except (StoreError, asyncio.CancelledError) as fault:
-                    passes_own(fault)
-                    reason = said(fault)
-                    _log.warning("task %r cannot be ended yet: %s", run.task_id, reason)
+                except StoreError as fault:
+                    _log.warning("task %r cannot be ended yet: %s", run.task_id, said(fault))
                 except GeneratorExit:
                     raise  # The event loop destroys this coroutine, so it must not wait any more.
                 except BaseException as fault:
-                    passes(fault)
+                    passes_own(fault)
                     report(fault, run.task_id, run.record.step, "storing the end of the run")
                     left -= 1
                 finally:
@@ -346,7 +344,7 @@ class LiveRuns:
             terms=before.terms, realm=before.realm, form=before.form,
         )  # fmt: skip
         try:
-            await self.parts.store.commit(before, after, written)
+            await answered(self.parts.store.commit(before, after, written))
         except Conflict as refused:
             await run.look(refused.latest)
             if run.record is before and run.ended is None:

@@ -12,7 +12,7 @@ from agentic_kernel import CannotStart, TaskStatus
 from .. import events as vocabulary
 from ..errors import UnknownOutcome
 from ..events import Event
-from ..readback import read_back
+from ..readback import answered, read_back
 from ..receipt import Receipt
 from ..record import Record, acquired_at, host_of, owner_name
 from .change import Decided, successor
@@ -77,7 +77,7 @@ class TakeOver:
             vocabulary.TASK_CLAIMED, by, next(self._parts.acts), self._parts.clock()
         )
         try:
-            claimed = await self._store.claim(task_id, self._parts.name, [made])
+            claimed = await answered(self._store.claim(task_id, self._parts.name, [made]))
         except UnknownOutcome:
             claimed = await self._claimed_after_all(task_id, made)
         if claimed is not None:

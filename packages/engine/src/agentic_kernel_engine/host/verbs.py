@@ -36,7 +36,7 @@ from ..errors import Conflict, StoreError, UnknownOutcome, Unreadable
 from ..events import Event, from_stored
 from ..plans import vocabulary as plans
 from ..plans.lineage import DEPTH, PARENT, depth
-from ..readback import landed, patiently, read_back
+from ..readback import answered, landed, patiently, read_back
 from ..receipt import Effect, Receipt
 from ..record import FENCED, Record, owner_name
 from ..search import check_labels
@@ -144,7 +144,7 @@ class Verbs:
         """Store a new record with its first event, and pass the two on."""
         made = vocabulary.by_act(type, {"by": by}, next(self._parts.acts), now)
         try:
-            await self._store.insert(record, [made])
+            await answered(self._store.insert(record, [made]))
         except UnknownOutcome:
             current = await read_back(self._store, record.task.id)
             if current is None:
