@@ -207,7 +207,7 @@ class LiveRuns:
     def start(self, record: Record, arrival: Arrival) -> None:
         """Run a Task. If the Host began to drain meanwhile, let the Task go again (R9)."""
         if self.slots.closed:
-            self.parts.shielded.start(self._let_go_of(record.task.id, record.owner))
+            self.parts.shielded.start(self._let_go_of(record.task.id, record.owner, anew=True))
             return
         run = Run(self, record, arrival.principal, in_slot=arrival.hand_on())
         run.should_cancel = arrival.should_cancel
@@ -368,10 +368,8 @@ class LiveRuns:
         try:
             await self.change(run.task_id, append)
         except (StoreError, TaskNotFound) as fault:
-            reason = said(fault)
-            _log.warning(
-                "task %r: the event of a dropped result is not stored: %s", run.task_id, reason
-            )
+            lost = "task %r: the event of a dropped result is not stored: %s"
+            _log.warning(lost, run.task_id, said(fault))
 
     async def _leave_unread(self, run: Run, reason: str) -> None:
         """Release a Task whose state the substrate cannot read, for another Host (R23)."""
@@ -384,18 +382,10 @@ class LiveRuns:
         )  # fmt: skip
         await self._let_go(run, uncounted=True)
 
-    async def _let_go(
-        self, run: Run, *, pause: bool = False, anew: bool = False, uncounted: bool = False
-    ) -> None:
-        """Leave a Task whose run is gone: claimable, or paused with its last state.
-
-        Args:
-            anew: True to count attempts from 0 again, because this Host let go on purpose.
-        """
+    async def _let_go(self, run: Run, **how: bool) -> None:
+        """Leave a Task whose run is gone: claimable, or paused with its last state."""
         try:
-            await self._let_go_of(
-                run.task_id, run.owner, pause=pause, anew=anew, uncounted=uncounted
-            )
+            await self._let_go_of(run.task_id, run.owner, **how)
         finally:
             self._forget(run)
 
@@ -414,13 +404,14 @@ class LiveRuns:
         owner: str | None,
         *,
         pause: bool = False,
-        anew: bool = True,
+        anew: bool = False,
         uncounted: bool = False,
     ) -> None:
         """Commit that this Host lets a Task go, if the Task still has this owner.
 
         Args:
             owner: None for a Task that this Host has let go already, which is left alone.
+            anew: True to count attempts from 0 again, because this Host let go on purpose.
             uncounted: True to take back the attempt that this Host's acquisition counted.
         """
 
@@ -534,8 +525,7 @@ class Arrival:
         left = self._counts.pop(self._task_id) - 1
         if left:
             self._counts[self._task_id] = left
-        if self.in_slot:
-            self.give_up()
+        self.give_up()
 
 
 def _awaitable(value: Any, said: str) -> Any:

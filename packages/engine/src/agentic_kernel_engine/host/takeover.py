@@ -236,7 +236,7 @@ class TakeOver:
         except CannotStart:
             # This Host may not act for the principal any more. While it lives, no other Host can
             # claim the Task, so it lets the Task go.
-            await self._live.leave(task_id, latest.owner, anew=False)
+            await self._live.leave(task_id, latest.owner)
             return
         with self._live.seat(task_id, latest.parent) as arrival:
             arrival.principal = principal

@@ -288,7 +288,8 @@ class Verbs:
             # The store may refuse the texts of the run. If it refuses the rest too, this raises.
             done, live = await self._end(task_id, mutation, whole=False)
             did = "is ended without the text, the notes and the events of its run"
-            self._parts.complaints.add(task_id, _version(done), fault, did)
+            version = done.version if isinstance(done, Record) else done.after.version
+            self._parts.complaints.add(task_id, version, fault, did)
         if isinstance(done, Record):
             return None, _receipt(done)
         run = self._live.current.get(task_id)
@@ -430,10 +431,6 @@ def _beside_the_point(decision: Mapping[str, Any], task: Task) -> bool:
     return waiting.get("kind") != "approval" and bool(
         decision.get("digest") and decision["digest"] != waiting.get("digest")
     )
-
-
-def _version(done: Change | Record) -> int:
-    return done.version if isinstance(done, Record) else done.after.version
 
 
 def _receipt(record: Record, effect: Effect = "none") -> Receipt:
