@@ -1,4 +1,4 @@
-"""R21: a read that a busy store refuses ends no Task."""
+"""R21: a read or a commit that a busy store refuses for a moment ends no Task."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ class Busy(MemoryStore):
         return await super().load(task_id)
 
     async def commit(self, *given: Any) -> None:
+        self._met("commit")
         await super().commit(*given)
         if self.unanswered:
             self.unanswered = False
@@ -148,3 +149,22 @@ async def test_an_outcome_is_read_back_though_the_store_is_busy(
 
     async with Host(acting(act), store) as host, asyncio.timeout(10):
         assert (await host.run(new_task())).result == 2
+
+
+@pytest.mark.rule("R21")
+async def test_a_commit_that_is_refused_for_a_moment_ends_no_task(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    store = Busy()
+
+    async def act(job: Job) -> Any:
+        job.note("acme/kept", 7)
+        job.emit({"type": "acme/charged"})
+        store.refuse["commit"] = 2
+        await job.commit(1, [{"type": "acme/did"}])
+        return [event.type for event in await job.history()]
+
+    async with Host(acting(act), store) as host, asyncio.timeout(10):
+        done = await host.run(new_task())
+    assert done.result == ["task.dispatched", "acme/charged", "acme/did"]
+    assert done.metadata["acme/kept"] == 7

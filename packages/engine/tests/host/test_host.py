@@ -289,7 +289,7 @@ async def test_an_observer_that_fails_touches_nothing_and_keeps_nothing_from_oth
 async def test_a_store_that_fails_a_run_is_named(
     new_task: NewTask, acting: type[Acting], tapped: TappedStore
 ) -> None:
-    full = [engine.StoreError("no space left")]
+    full = [engine.StoreError("no space left")] * 3
 
     async def fail(after: Record) -> None:
         if full:

@@ -21,7 +21,9 @@ from ..scripting import Runner, new_task
 
 
 class Refusing(MemoryStore):
-    """A MemoryStore that refuses the first commit with an event of one type.
+    """A MemoryStore that refuses the first commit with an event of one type, for good.
+
+    The Host makes a commit again after a `StoreError`, so that is raised three times.
 
     Args:
         landed: True if the commit is made nevertheless.
@@ -33,12 +35,12 @@ class Refusing(MemoryStore):
         super().__init__()
         self._mark = f'"{type}"'.encode()
         self._fault = fault or StoreError("the disk is full")
+        self._refusals = 3 if isinstance(self._fault, StoreError) else 1
         self._landed = landed
-        self.refused = False
 
     async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
-        if not self.refused and any(self._mark in event for event in events):
-            self.refused = True
+        if self._refusals and any(self._mark in event for event in events):
+            self._refusals -= 1
             if self._landed:
                 await super().commit(before, after, events)
             raise self._fault

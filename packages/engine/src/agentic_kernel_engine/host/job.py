@@ -207,7 +207,7 @@ class Job:
 
         Raises:
             InvalidValue: The state or an event is not JSON; nothing is written.
-            StoreError: The store failed; nothing is written.
+            StoreError: The store failed three times; nothing is written.
             RunEnded: This run no longer owns the Task.
         """
         return await self._run.commit(state, events, consumed, safe=False, progress=progress)

@@ -30,7 +30,7 @@ from ..events import Checked, Event
 from ..faults import passes_own, said
 from ..plans.reasons import STOP_REASON, StopReason
 from ..principal import Principal
-from ..readback import landed
+from ..readback import BUSY, landed
 from ..record import Record
 from ..waiting import pause_waits, without_pause
 from .change import LOOKS, acknowledged
@@ -466,6 +466,7 @@ class Run(FifoLock):
         notes = EMPTY_DICT if draft is None else self.notes
         if live:
             made = [*self.emitted()[:live], *made]
+        refused = 0
         for _ in range(LOOKS):
             if self.ended is not None:
                 raise RunEnded(self.ended)
@@ -475,8 +476,8 @@ class Run(FifoLock):
             arrived, cancelled = True, None
             try:
                 await store.commit(before, after, written)
-            except Conflict as refused:
-                await self.look(refused.latest)
+            except Conflict as moved:
+                await self.look(moved.latest)
                 if self.record is before and self.ended is None:
                     await acknowledged(store, self.task_id, before.version + 1)
                 continue
@@ -485,6 +486,12 @@ class Run(FifoLock):
                 arrived, cancelled = await shielded.settle(landed(store, after, written))
                 if isinstance(fault, asyncio.CancelledError):
                     cancelled = fault
+            except StoreError:
+                if draft is None or refused == len(BUSY):
+                    raise
+                await asyncio.sleep(BUSY[refused])
+                refused += 1
+                continue
             if arrived:
                 self._adopt(after, written, live, notes)
             if cancelled is not None:
