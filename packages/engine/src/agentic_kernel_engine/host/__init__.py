@@ -47,6 +47,7 @@ How a run can stop
     its Task itself (`Job.pause`), until a moment at which a Host wakes it.
     Kill: the verb commits cancelled, then the Host cancels the run (R1: it can write no more). R11:
     the text in progress and the notes of a local run are kept, and of another run what it flushed.
+    ``complete`` and ``fail`` from outside do the same, without the note of the text.
     End: a result, `TaskFailed` or any other exception of the work ends the Task (R21: only the
     death of a process leaves an attempt without an end). The Host retries the write while the run
     owns the Task. An end that cannot be stored becomes ``engine/unstorable_end``. A result that
