@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from agentic_kernel import Dispatch, Kill, Mutation, Pause, Task, apply
 from agentic_kernel_cli import completing
 from agentic_kernel_cli.commands import VERBS, app
-from agentic_kernel_cli.completing import offered
+from agentic_kernel_cli.completing import answer, offered
 from agentic_kernel_cli.naming import STATE_VARIABLE
 from agentic_kernel_cli.shells import ASKED, SCRIPTS
 from agentic_kernel_engine import Record
@@ -48,16 +48,18 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 LATER = datetime(2030, 1, 2, tzinfo=UTC)
 
 
+def kept(name: str, *then: Mutation, at: datetime = NOW) -> Record:
+    """The record of a Task that was dispatched and then changed so."""
+    task = Task.new(id=name, summary=f"a\t{name}", instructions="", runtime_kind="local", at=at)
+    for mutation in (Dispatch(), *then):
+        task = apply(task, mutation, at)
+    return Record(task)
+
+
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a paused Task, an ended one, and some with hostile ids."""
     folder = tmp_path / "state"
-
-    def kept(name: str, *then: Mutation, at: datetime = NOW) -> Record:
-        task = Task.new(id=name, summary=f"a\t{name}", instructions="", runtime_kind="local", at=at)
-        for mutation in (Dispatch(), *then):
-            task = apply(task, mutation, at)
-        return Record(task)
 
     async def keeping() -> None:
         store = FileStore(folder)
@@ -132,6 +134,10 @@ def test_files_are_offered_where_a_file_is_meant(given: list[str], kind: str) ->
         (["resume", ""], {"order-7"}),
         (["rerun", "--model", "x", ""], {"old:1"}),
         (["list", "--after", "o"], {"order-7", "old:1"}),
+        (["show", "rder-7"], {"order-7"}),
+        (["list", "--after=rder-7"], {"--after=order-7"}),
+        (["show", "der-7"], set()),
+        (["rerun", "rder-7"], set()),
         (["pause", ""], set()),
         (["approve", "order-7", ""], {"d" * 64}),
         (["approve", "--last", ""], {"d" * 64}),
@@ -143,6 +149,51 @@ def test_ids_fit_the_verb_and_none_can_run_a_command(given: list[str], ids: set[
     found = offered(given).words
     assert {word for word, _ in found} == ids
     assert all(remark.isprintable() for _, remark in found)
+
+
+@pytest.fixture
+def alike(state: Path) -> None:
+    """More paused Tasks: two ids with the same end, one that begins with it, one with a colon."""
+
+    async def keeping() -> None:
+        store = FileStore(state)
+        for name in ("11-one-abcdef", "12-two-abcdef", "two-abcdef-13", "ab:123456"):
+            await store.insert(kept(name, Pause()))
+        store.close()
+
+    asyncio.run(keeping())
+
+
+@pytest.mark.parametrize(
+    ("part", "kind", "ids"),
+    [
+        ("abcdef", "ends", {"11-one-abcdef", "12-two-abcdef"}),
+        ("two-abcdef", "words", {"two-abcdef-13"}),
+        ("wo-abcdef", "ends", {"12-two-abcdef"}),
+    ],
+)
+@pytest.mark.usefixtures("alike")
+def test_ids_that_end_so_are_offered_if_no_id_begins_so(
+    part: str, kind: str, ids: set[str]
+) -> None:
+    found = offered(["show", part])
+    assert found.kind == kind
+    assert {word for word, _ in found.words} == ids
+
+
+@pytest.mark.parametrize(
+    ("parts", "lines"),
+    [
+        (["show", "123456"], ["ends", "ab:123456"]),
+        (["show", "b", ":", "123456"], ["ends"]),
+        (["list", "--after", "=", "123456"], ["ends", "ab:123456"]),
+    ],
+)
+@pytest.mark.usefixtures("alike")
+def test_bash_gets_an_id_only_if_it_replaces_all_that_does_not_fit(
+    parts: list[str], lines: list[str]
+) -> None:
+    assert [line.partition("\t")[0] for line in answer("bash", parts)] == lines
 
 
 def test_nothing_is_made_or_imported_for_a_completion(
@@ -222,8 +273,15 @@ def typed(shell: str, keys: str, until: str, folder: Path, env: Mapping[str, str
 
 
 def seen(shown: bytes) -> str:
-    """The text without colours, bells and moves of the cursor."""
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\x07", "", shown.decode(errors="replace"))
+    """The text without colours, bells and moves of the cursor; a backspace removes a character."""
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\x07", "", shown.decode(errors="replace"))
+    left: list[str] = []
+    for char in text:
+        if char != "\b":
+            left.append(char)
+        elif left:
+            left.pop()
+    return "".join(left)
 
 
 @pytest.fixture
@@ -256,6 +314,10 @@ SOURCED = {
     [
         ("agentic-kernel resume ", "order-7"),
         ("agentic-kernel run text --mcp my-", "my-servers.json"),
+        ("agentic-kernel show rder-7", "show order-7"),
+        pytest.param(
+            "agentic-kernel list --after=rder-7", "--after=order-7", marks=pytest.mark.torture
+        ),
         pytest.param("agentic-kernel sho", "show ", marks=pytest.mark.torture),
         pytest.param("agentic-kernel show old", "old:1", marks=pytest.mark.torture),
         pytest.param(
@@ -272,6 +334,21 @@ def test_a_real_shell_completes_at_the_tab_key(
     shown = typed(shell, keys, completed, tmp_path, terminal)
     assert completed in shown, shown
     assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.slow
+@pytest.mark.torture
+@pytest.mark.usefixtures("alike")
+def test_a_real_shell_keeps_an_end_that_several_ids_have_and_lists_them(
+    shell: str, terminal: dict[str, str], tmp_path: Path
+) -> None:
+    tabs = "\t\t" if shell == "bash" else "\t"
+    keys = f"{SOURCED[shell]}agentic-kernel show abcdef{tabs}"
+    shown = typed(shell, keys, "11-one-abcdef", tmp_path, terminal)
+    assert "12-two-abcdef" in shown, shown
+    # The common beginning of the two did not replace the end.
+    assert re.search(r"show 1(?![12])", shown) is None, shown
 
 
 @pytest.mark.parametrize("shell", sorted(SCRIPTS))

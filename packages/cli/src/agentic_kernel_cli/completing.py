@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
-from .naming import LAST
+from .naming import LAST, MIN_PART
 from .text import label
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ class Offer:
 
     words: list[tuple[str, str]] = field(default_factory=list)
     """Words, each with a remark."""
-    kind: Literal["words", "files", "folders"] = "words"
+    kind: Literal["words", "files", "folders", "ends"] = "words"
+    """``ends`` if the words end with the word at the cursor, and each is to replace it."""
 
 
 def complete(shell: str, words: Sequence[str]) -> None:
@@ -92,15 +93,22 @@ def complete(shell: str, words: Sequence[str]) -> None:
     signal.signal(signal.SIGALRM, leave)
     signal.setitimer(signal.ITIMER_REAL, PATIENCE)
     try:
-        # bash splits words at = and :, and it replaces the last of the parts alone.
-        told, cut = _joined(words) if shell == "bash" else (list(words), 0)
-        offer = offered(told)
-        lines: list[str] = [offer.kind]
-        for word, remark in offer.words:
-            lines.append(f"{word[cut:]}\t{remark}" if remark else word[cut:])
+        lines = answer(shell, words)
     except Exception:
         return
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+def answer(shell: str, words: Sequence[str]) -> list[str]:
+    """The lines that a script of `shells` reads; the arguments are those of `complete`."""
+    # bash splits words at = and :, and it replaces the last of the parts alone.
+    told, cut = _joined(words) if shell == "bash" else (list(words), 0)
+    offer = offered(told)
+    lines: list[str] = [offer.kind]
+    for word, remark in offer.words:
+        if word[:cut] == told[-1][:cut]:  # Else a part that does not fit would stay in the line.
+            lines.append(f"{word[cut:]}\t{remark}" if remark else word[cut:])
+    return lines
 
 
 def offered(words: Sequence[str]) -> Offer:
@@ -212,7 +220,8 @@ def _values(line: Line, parameter: Any, part: str) -> Offer:
         return Offer(kind="files" if line.given.get("runtime", "local") == "local" else "words")
     task = _TASKS.get(line.verbs[0]) if len(line.verbs) == 1 else None
     if task is not None and (kind == "ID" and parameter.name != "task_id"):
-        return Offer(_asked(line, lambda host: _ids(host, task, part)))
+        ids = _asked(line, lambda host: _ids(host, task, part))
+        return Offer(ids, "words" if all(word.startswith(part) for word, _ in ids) else "ends")
     if task is not None and kind in ("DIGEST", "D") and (line.arguments or "last" in line.flags):
         named = LAST if "last" in line.flags else line.arguments[0]
         return Offer(_asked(line, lambda host: _digests(host, named)))
@@ -222,11 +231,12 @@ def _values(line: Line, parameter: Any, part: str) -> Offer:
 
 
 def _fitting(offer: Offer, part: str) -> Offer:
-    """The words that begin so, and that every shell reads as one plain word."""
+    """The words that begin or end so, and that every shell reads as one plain word."""
+    fits = str.endswith if offer.kind == "ends" else str.startswith
     words = [
         (word, remark)
         for word, remark in offer.words
-        if word.startswith(part) and (word.startswith("--") or _PLAIN.fullmatch(word))
+        if fits(word, part) and (word.startswith("--") or _PLAIN.fullmatch(word))
     ]
     return Offer(words, offer.kind)
 
@@ -272,14 +282,24 @@ def _place(line: Line) -> Place | None:
 
 
 async def _ids(host: Host, statuses: Sequence[str], part: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    """The ids that begin with the part; if there are none, those that end with it.
+
+    An end has at least `MIN_PART` characters, as the verbs require. A shorter one could turn a
+    mistyped beginning into the id of another Task.
+    """
+    begin: list[tuple[str, str]] = []
+    end: list[tuple[str, str]] = []
     for record in await host.store.find(newest=True, limit=FAR):
         task = record.task
-        if task.id.startswith(part) and (not statuses or task.status.value in statuses):
-            found.append((task.id, _told(task)))
-            if len(found) == MOST:
+        if statuses and task.status.value not in statuses:
+            continue
+        if task.id.startswith(part):
+            begin.append((task.id, _told(task)))
+            if len(begin) == MOST:
                 break
-    return found
+        elif len(part) >= MIN_PART and task.id.endswith(part):
+            end.append((task.id, _told(task)))
+    return begin or end[:MOST]
 
 
 async def _digests(host: Host, given: str) -> list[tuple[str, str]]:

@@ -3,8 +3,12 @@
 A script asks the command itself. So it fits every later version, and it knows the ids and the
 runtimes that are there. It gives the words up to the cursor as arguments and reads lines:
 
-- the first is ``files`` or ``folders`` if the shell may offer these, else ``words``;
+- the first is ``files`` or ``folders`` if the shell may offer these, ``ends`` if each word ends
+  with the word at the cursor and is to replace it, else ``words``;
 - each other line is a word, and after a tab a remark about it.
+
+If several words have the same end, their common beginning must not replace the word at the cursor.
+So bash and fish only list them, and zsh puts one after the other into the line.
 
 Every word consists of characters that no shell reads as anything else; see `completing`.
 """
@@ -28,6 +32,10 @@ _agentic_kernel() {{
         folders) compopt +o default -o dirnames 2>/dev/null ;;
         *) compopt +o default 2>/dev/null ;;
     esac
+    if [ "$kind" = ends ] && [ "${{#COMPREPLY[@]}}" -gt 1 ]; then
+        # 63, 37 and 42 list the words or insert one whole; any other inserts what all begin with.
+        case $COMP_TYPE in 63|37|42) ;; *) COMPREPLY=() ;; esac
+    fi
     return 0
 }}
 complete -o default -o nosort -F _agentic_kernel agentic-kernel 2>/dev/null \\
@@ -36,7 +44,7 @@ complete -o default -o nosort -F _agentic_kernel agentic-kernel 2>/dev/null \\
 _ZSH: Final = f"""\
 #compdef agentic-kernel
 _agentic_kernel() {{
-    local -a reply values shown
+    local -a reply values shown way
     local line
     reply=("${{(@f)$({ASKED}=zsh "${{(Q)words[1]}}" "${{(@Q)words[2,CURRENT]}}" 2>/dev/null)}}")
     for line in "${{(@)reply[2,-1]}}"; do
@@ -46,8 +54,9 @@ _agentic_kernel() {{
     case $reply[1] in
         files) _files ;;
         folders) _files -/ ;;
+        ends) way=(-U); (( $#values > 1 )) && compstate[insert]=menu ;;
     esac
-    (( $#values )) && compadd -l -V agentic-kernel -d shown -a values
+    (( $#values )) && compadd $way -l -V agentic-kernel -d shown -a values
 }}
 if [ "$funcstack[1]" = _agentic-kernel ]; then
     _agentic_kernel "$@"
