@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,10 @@ def test_an_own_agent_runs_is_approved_and_answered_by_the_same_commands(
     assert done.out == "all done\n"
     [task] = crew.call("--json", "show", "it").lines
     assert (task["status"], task["runtime_kind"]) == ("success", "crew")
+    # Three processes ran it, and between them it was paused while the next one started.
+    assert f"  ran {task['ran_seconds']:.1f} s" in done.err
+    ended, started = (datetime.fromisoformat(task[f"{at}_at"]) for at in ("ended", "started"))
+    assert task["ran_seconds"] < (ended - started).total_seconds()
     assert task["summary"] == "Write it."
     assert (folder(crew) / "notes").read_text() == "hello\n"
 
@@ -209,6 +214,8 @@ def test_a_call_that_a_killed_process_began_is_of_unknown_outcome(crew: Terminal
     assert step in recovered.err
     assert step in crew.call("watch", "it").err
     assert step in crew.call("show", "it").out.splitlines()
+    [unknown] = crew.call("--json", "show", "it").lines[0]["unknown_outcomes"]
+    assert unknown["data"]["arguments"] == {"eur": 3}
 
 
 def test_without_the_app_a_task_is_handed_over_and_the_command_says_to_whom(

@@ -46,7 +46,7 @@ def test_the_answer_alone_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> No
     screen.end([a_task(Complete("one two"))])
     shown = capsys.readouterr()
     assert shown.out == "one two\n"
-    assert shown.err.splitlines() == ["task first  do it", "success  after 0.0 s"]
+    assert shown.err.splitlines() == ["task first  do it", "success"]
 
 
 def test_a_result_that_was_not_streamed_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,9 +85,21 @@ def test_a_step_of_unknown_outcome_is_named_as_it_happens_and_later(
     told = [line for line in capsys.readouterr().err.splitlines() if "outcome" in line]
     because = "a crash cut this step, so it may have taken effect"
     assert told == [f"unknown outcome: {step}; {because}"]
-    doubts = list(doubted([*before, event]))
-    rendering.task_details(rendering.Paper(), a_task(), said="", doubts=doubts)
+    [doubt] = doubted([*before, event])
+    rendering.task_details(rendering.Paper(), a_task(), said="", doubts=[doubt.step])
     assert f"unknown outcome: {step}" in capsys.readouterr().out.splitlines()
+
+
+def test_a_step_of_unknown_outcome_is_complete_for_a_program() -> None:
+    long = {**CALL, "arguments": {"text": "x" * 1_000}}
+    planned = Event("plan.made", {"actions": [{**CALL, "tool": "look"}, long]}, NOW)
+    [doubt] = doubted([planned, Event("step.observed", OBSERVED, NOW, EventId(7, 1))])
+    told = doubt.as_json()
+    assert told["data"] == long
+    assert told["event_id"] == "7.1"
+    assert len(told["step"]) <= 400
+    [bare] = doubted([Event("step.observed", OBSERVED, NOW)])
+    assert bare.as_json() == {"step": "pay", "data": {"tool": "pay"}, "event_id": None}
 
 
 def test_what_was_kept_comes_before_what_is_new(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from agentic_kernel_engine.codec import event_to_dict, task_to_dict
 from agentic_kernel_engine.plans import vocabulary as loop
 from agentic_kernel_engine.waiting import WAITING_FOR
 
-from . import waiting
+from . import durations, waiting
 from .costs import NOTHING, Used
 from .text import as_json, content, label, line
 
@@ -96,6 +96,7 @@ def task_details(
     said: str,
     left: str = "",
     used: Used = NOTHING,
+    ran: float | None = None,
     decisions: Sequence[str] = (),
     doubts: Sequence[str] = (),
     way_on: str | None = None,
@@ -110,6 +111,7 @@ def task_details(
         said: The text so far; shown while there is no result.
         left: The remedy if the Task is running and no live process runs it; else empty.
         used: What its own calls of models used.
+        ran: The seconds that it ran; None if they are not known.
         decisions: The decisions of people, with the names that were recorded.
         doubts: The steps whose outcome is unknown, because a crash interrupted them.
         way_on: The command that lets the Task go on.
@@ -122,6 +124,8 @@ def task_details(
     grid.add_column(overflow="fold")
     shown = content if console.is_terminal else label
     facts = list(_facts(task, said, left, shown))
+    if ran is not None:
+        facts.append(("ran", durations.shown(ran)))
     if used.total or used.cost:
         facts.append(("used", _spent(used)))
     facts += [("decided", decision) for decision in decisions]

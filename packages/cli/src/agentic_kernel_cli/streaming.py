@@ -17,6 +17,7 @@ from agentic_kernel_engine.plans import vocabulary as loop
 
 from . import waiting
 from .doubts import Doubts, is_unknown
+from .durations import Duration, shown
 from .place import Place, Spoken, text_of
 from .proposals import proposal
 from .rendering import Paper, event_line, failure_text, plain, state_text, task_line, told
@@ -104,6 +105,7 @@ class _Voice:
     """An unfinished line, held back because the screen is shared."""
     spoken: Spoken = field(default_factory=Spoken)
     doubts: Doubts = field(default_factory=Doubts)
+    duration: Duration = field(default_factory=Duration)
 
 
 class TextScreen:
@@ -135,6 +137,7 @@ class TextScreen:
             for event in history:
                 voice.spoken.take(event)
                 voice.doubts.take(event)
+                voice.duration.take(event)
             kept = text_of(history)
             if task.status is not TaskStatus.NOT_STARTED:
                 title = label(task.summary or task.instructions, 120)
@@ -147,6 +150,7 @@ class TextScreen:
 
     def observe(self, task_id: str, event: Event) -> None:
         voice = self._voice(task_id)
+        voice.duration.take(event)
         self._say(task_id, voice.spoken.take(event))
         if event.type in _NEWS:
             detail = event.data.get("extra")
@@ -159,8 +163,8 @@ class TextScreen:
             self._news(task_id, f"paused: {label(str(event.data.get('reason')))}")
         for news in _steps(event):
             self._news(task_id, news, _NEWS_WIDTH)
-        for step in voice.doubts.take(event):
-            self._line(Text(f"{voice.prefix}unknown outcome: {step}; {_UNKNOWN}", "bold"))
+        for doubt in voice.doubts.take(event):
+            self._line(Text(f"{voice.prefix}unknown outcome: {doubt.step}; {_UNKNOWN}", "bold"))
         if self._status is not None:
             said = sum(voice.said for voice in self._voices.values())
             self._status.update(f"{said} characters" if said else "running")
@@ -199,8 +203,9 @@ class TextScreen:
                 facts.append(label(f"{usage['output_tokens']} tokens"))
             if task.result.get("finish_reason") == "length":
                 facts.append("cut at the token limit")
-        if task.started_at is not None and task.ended_at is not None:
-            facts.append(f"after {(task.ended_at - task.started_at).total_seconds():.1f} s")
+        if task.ended_at is not None:
+            ran = self._voice(task.id).duration.seconds(task.ended_at)
+            facts += [] if ran is None else [f"ran {shown(ran)}"]
         way_on = proposal(self._place, task)
         if way_on is not None:
             facts.append(f"go on with: {way_on}")

@@ -23,11 +23,14 @@ def show(
     after: After = None,
 ) -> int:
     """Show everything about one Task."""
+    from datetime import UTC, datetime
+
     from agentic_kernel import TaskStatus
 
     from .. import rendering
     from ..costs import used_in
     from ..doubts import doubted
+    from ..durations import duration_in
     from ..place import find_task, history, orphaned, text_of
     from ..proposals import host_of, proposal, remedy
 
@@ -40,19 +43,28 @@ def show(
         task = record.task
         happened = await history(host, task.id)
         said, gone = text_of(happened), await orphaned(host, record)
-        used = used_in(happened)
+        used, doubts = used_in(happened), list(doubted(happened))
+        ran = duration_in(happened).seconds(None if gone else task.ended_at or datetime.now(UTC))
         console = rendering.Paper(highlight=False)
         if called.as_json:
-            rendering.task_line(task, said=said, orphaned=gone, used=asdict(used))
+            rendering.task_line(
+                task,
+                said=said,
+                orphaned=gone,
+                used=asdict(used),
+                ran_seconds=ran,
+                unknown_outcomes=[doubt.as_json() for doubt in doubts],
+            )
         else:
             rendering.task_details(
                 console,
                 task,
                 said=said,
                 used=used,
+                ran=ran,
                 left=remedy(called.ways, task) if gone else "",
                 decisions=list(rendering.decision_lines(happened)),
-                doubts=list(doubted(happened)),
+                doubts=[doubt.step for doubt in doubts],
                 way_on=proposal(called.ways, task)
                 if gone or task.status is TaskStatus.PAUSED
                 else None,

@@ -1,0 +1,96 @@
+"""Durations: the time that a Task ran, without its pauses, from its events.
+
+A run begins with the dispatch, a resume or a claim, and it lasts until the Task pauses, is released
+or ends. A process that dies writes no event. So if another process claims or pauses the Task after
+that, the run lasted until its last event. If another process kills the Task, the run lasted until
+then, because the history does not tell if its process was alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from agentic_kernel_engine import Event
+from agentic_kernel_engine import events as vocabulary
+
+_BEGINNINGS: Final = (
+    vocabulary.TASK_DISPATCHED, vocabulary.TASK_RESUMED, vocabulary.TASK_CLAIMED,
+)  # fmt: skip
+_ENDS: Final = (
+    vocabulary.TASK_PAUSED, vocabulary.TASK_RELEASED, vocabulary.TASK_COMPLETED,
+    vocabulary.TASK_FAILED, vocabulary.TASK_KILLED,
+)  # fmt: skip
+_OTHERS: Final = (
+    vocabulary.TASK_PAUSE_REQUESTED, vocabulary.TASK_PAUSE_WITHDRAWN,
+    vocabulary.TASK_DECISION_POSTED, vocabulary.RESULT_DROPPED,
+)  # fmt: skip
+"""Events that do not show that the run is alive, because other processes or earlier runs write
+them."""
+
+
+class Duration:
+    """Reads the events of one Task, and adds up the time that it ran."""
+
+    def __init__(self) -> None:
+        self._whole = False
+        """True if the dispatch was read: the history is read from its beginning."""
+        self._past = timedelta()
+        self._begun: datetime | None = None
+        self._seen: datetime | None = None
+        """The moment of the last event of the run that is open."""
+
+    def take(self, event: Event) -> None:
+        """Read the next event."""
+        if event.at is None:
+            return
+        if event.type in _BEGINNINGS:
+            self._whole = self._whole or event.type == vocabulary.TASK_DISPATCHED
+            self._past = self._until(event.at, alive=False)
+            self._begun = self._seen = event.at
+        elif event.type in _ENDS:
+            # Another process pauses a Task only if no process runs it (R10).
+            alive = event.type != vocabulary.TASK_PAUSED or _by_its_run(event)
+            self._past = self._until(event.at, alive=alive)
+            self._begun = None
+        elif event.type not in _OTHERS:
+            self._seen = event.at
+
+    def seconds(self, until: datetime | None = None) -> float | None:
+        """The seconds that the Task ran; None if these are not all of its events.
+
+        Args:
+            until: The moment until which an open run counts; None for that of its last event.
+        """
+        if not self._whole:
+            return None
+        open_until = self._seen if until is None else until
+        past = self._past if open_until is None else self._until(open_until, alive=True)
+        return past.total_seconds()
+
+    def _until(self, at: datetime, *, alive: bool) -> timedelta:
+        """The time of all runs, if the open one lasted until then, or until its last event."""
+        if self._begun is None or self._seen is None:
+            return self._past
+        # The clocks of two machines may differ, and a substrate chooses the moment of its events.
+        end = at if alive else min(self._seen, at)
+        return self._past + max(end - self._begun, timedelta())
+
+
+def duration_in(events: Iterable[Event]) -> Duration:
+    """The duration of a Task with this history."""
+    found = Duration()
+    for event in events:
+        found.take(event)
+    return found
+
+
+def shown(seconds: float) -> str:
+    """A duration for people, such as ``4.2 s``."""
+    return f"{seconds:.1f} s"
+
+
+def _by_its_run(event: Event) -> bool:
+    """True if a run wrote the event: its name is that of a Host and a number."""
+    return str(event.data.get("by", "")).rpartition(":")[2].isdigit()
