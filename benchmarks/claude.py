@@ -6,6 +6,7 @@ import asyncio
 import statistics
 import sys
 import time
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
@@ -107,5 +108,6 @@ async def _kills() -> list[Figure]:
 
 
 if __name__ == "__main__":
+    ArgumentParser(description=__doc__).parse_args()
     for figure in measure():
         print(figure.record())

@@ -24,6 +24,7 @@ import asyncio
 import dis
 import gc
 import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from contextvars import ContextVar, copy_context
 from functools import cache
@@ -48,6 +49,7 @@ _WALKED: Final = ContextVar("_WALKED", default=False)
 
 def main() -> None:
     """Print the two numbers of each walk, and its files in the order in which they are entered."""
+    ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter).parse_args()
     walks = {
         "a Task through the Host": asyncio.run(calls(Checkpointing())),
         "one tool call of a Loop": turn(asyncio.run(calls(calling()))),

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import ast
 import subprocess
-import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Final
+
+from .programs import parser
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = ("integration/test_documentation.py", "integration/test_new.py")
@@ -177,12 +178,13 @@ def _git(root: Path, *words: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print the test files that the change concerns."""
-    base = arguments[0] if arguments else "main"
-    for path in concerned(ROOT, changed(ROOT, base)):
+    words = parser("integration.concerned", __doc__)
+    words.add_argument("base", nargs="?", default="main", metavar="BASE", help="a commit (main)")
+    for path in concerned(ROOT, changed(ROOT, words.parse_args(arguments).base)):
         print(path.relative_to(ROOT))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -15,9 +15,10 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, get_args
 
 from .otel_receiver import Receiver, Span, Wire
+from .programs import parser
 
 ROOT = Path(__file__).parent.parent
 TIMEOUT = 120
@@ -86,8 +87,11 @@ def drawn(spans: Sequence[Span]) -> list[str]:
     return lines
 
 
-def main(wire: Wire) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Show both runs."""
+    words = parser("integration.otel_trace", __doc__)
+    words.add_argument("wire", nargs="?", default="http", choices=get_args(Wire))
+    wire: Wire = words.parse_args(arguments).wire
     with tempfile.TemporaryDirectory() as folder:
         with Receiver.over(wire) as receiver:
             up = play(Path(folder, "up"), wire, receiver.endpoint)
@@ -110,4 +114,4 @@ def main(wire: Wire) -> None:
 
 
 if __name__ == "__main__":
-    main(cast("Wire", sys.argv[1] if len(sys.argv) > 1 else "http"))
+    main()

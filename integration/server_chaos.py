@@ -12,7 +12,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 import rebuno
 
 from .postgres_server import Server as Database
+from .programs import parser
 from .server_chaos_client import EFFECTS, lines_of
 from .server_histories import Histories
 from .test_server import ROOT, process
@@ -356,8 +357,19 @@ async def chaos(place: str, minutes: float, seed: int) -> Report:
         return await Chaos(place, seed, folder, database).run(60 * minutes)
 
 
-if __name__ == "__main__":
-    where, length, seeded = sys.argv[1:]
-    ended = asyncio.run(chaos(where, float(length), int(seeded)))
+def main(arguments: Sequence[str] | None = None) -> int:
+    """One run, and its report; the exit code is 1 if something did not hold."""
+    words = parser("integration.server_chaos", __doc__)
+    words.add_argument("place", metavar="PLACE", help="file:FOLDER, or postgres")
+    words.add_argument("minutes", type=float, metavar="MINUTES", help="how long the load lasts")
+    words.add_argument(
+        "seed", type=int, metavar="SEED", help="which processes are killed, and when"
+    )
+    asked = words.parse_args(arguments)
+    ended = asyncio.run(chaos(asked.place, asked.minutes, asked.seed))
     sys.stdout.write(ended.text() + "\n")
-    sys.exit(0 if ended.good else 1)
+    return 0 if ended.good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

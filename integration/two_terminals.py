@@ -4,7 +4,7 @@ Real processes, the real model, a real folder. After every step the text that th
 read from the second terminal and must begin with all that it held before, so the script fails
 when anything was lost.
 
-    python integration/two_terminals.py [STATE]
+    python -m integration.two_terminals [STATE]
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ import sys
 import tempfile
 import textwrap
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from .programs import parser
 
 TEXT = "List one hundred reasons to visit Paris, numbered."
 EXTRA = "List one hundred reasons to visit Rome, numbered."
@@ -161,7 +164,18 @@ def play(scene: Scene) -> None:
     print(f"\nKept for good: the extra, and {len(partial)} characters of the answer to it.")
 
 
-def main(state: Path) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Play the scene on the named folder or on a new one."""
+    words = parser("integration.two_terminals", __doc__)
+    words.add_argument(
+        "state", nargs="?", type=Path, metavar="STATE", help="the folder of the Tasks (a new one)"
+    )
+    state: Path | None = words.parse_args(arguments).state
+    with tempfile.TemporaryDirectory() as folder:
+        played(state or Path(folder))
+
+
+def played(state: Path) -> None:
     """Play the scene on this folder, and leave no process behind."""
     scene = Scene(state)
     try:
@@ -171,8 +185,4 @@ def main(state: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        main(Path(sys.argv[1]))
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            main(Path(folder))
+    main()

@@ -11,11 +11,12 @@ not run may look as if it was.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from ..programs import parser
 from .programs import OTHERS, PROGRAMS, Library, Servers, servers
 
 
@@ -34,6 +35,12 @@ def test_a_program_of_another_library_runs(library: Library, program: str, peers
     peers.check(library, program, peers.run(python, library, program))
 
 
-if __name__ == "__main__":
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print each library, and what it requires."""
+    parser("integration.beside.others", __doc__).parse_args(arguments)
     for each in OTHERS:
         print(each.stem, *each.requires)
+
+
+if __name__ == "__main__":
+    main()

@@ -20,6 +20,7 @@ from agentic_kernel import Task, TaskStatus
 from agentic_kernel_conformance.counted_store import CountedStore
 from agentic_kernel_engine import Limits, MemoryStore, Store
 
+from ..programs import parser
 from .matrix import SECONDS, subject
 from .runtimes.reference import Runtime as Reference
 from .scenarios import Scenario, Stage, add
@@ -145,8 +146,9 @@ async def _counted(on: Mapping[str, Subject]) -> dict[str, Any]:
     return {"calls per turn": await calls_per_turn(MemoryStore()), "runtimes": found}
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Count everything that the gate counts, and write it down."""
+    parser("integration.equivalence.counts", __doc__).parse_args(arguments)
     with ExitStack() as keep:
         on: dict[str, Subject] = {name: keep.enter_context(subject(name)) for name in HTTP}
         on["reference"] = Reference()

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from agentic_kernel_engine import Store
 
+from ..programs import parser
 from . import runtimes
 from .pages import DOCS, table
 from .runtimes.reference import Runtime as Reference
@@ -247,8 +248,9 @@ def _unseen(made: Any) -> dict[str, str]:
     return open_ones
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Play everything, and write the page."""
+    parser("integration.equivalence.matrix", __doc__).parse_args(arguments)
     verdicts: dict[str, list[str]] = {scenario.name: [] for scenario in SCENARIOS}
     for name in NAMES:
         with subject(name) as on:

@@ -21,6 +21,7 @@ from agentic_kernel_engine.providers import failures
 from ..peers.exchange import WELL
 from ..peers.faults import FAULTS
 from ..peers.faulty import FaultyServer
+from ..programs import parser
 from .matrix import NAMES, runtime
 from .pages import DOCS, table
 from .runtimes.copilot import Runtime as Copilot
@@ -201,8 +202,9 @@ def page(found: Mapping[str, Sequence[str]]) -> str:
     return HEAD + table(head, rows) + LEGEND
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Meet every fault, and write the page."""
+    parser("integration.equivalence.network", __doc__).parse_args(arguments)
     found: dict[str, list[str]] = {fault: [] for fault in FAULTS}
     for name in COLUMNS:
         with ExitStack() as keep:

@@ -7,20 +7,34 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from integration.injections import dojo
 from integration.injections.run import SETTINGS, run
 from integration.injections.score import Score
+from integration.programs import parser
 
 
-async def main(chosen: list[str]) -> list[dict[str, Any]]:
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the scores of the named suites, or of all of them."""
+    words = parser("integration.injections", __doc__)
+    words.add_argument("suites", nargs="*", metavar="SUITE", help="a suite of AgentDojo (all)")
+    chosen: list[str] = words.parse_args(arguments).suites
+    from integration.injections import dojo  # Needs AgentDojo, which the help does not.
+
+    suites = dojo.suites()
+    if unknown := [name for name in chosen if name not in suites]:
+        words.error(f"there is no suite {unknown[0]!r}; name one of {', '.join(suites)}")
+    named = {name: suites[name] for name in chosen or suites}
+    print(json.dumps(asyncio.run(scores(named))))
+
+
+async def scores(suites: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The scores of each suite."""
+    from integration.injections import dojo
+
     found = []
-    for name, suite in dojo.suites().items():
-        if chosen and name not in chosen:
-            continue
+    for name, suite in suites.items():
         tools = dojo.tools(suite)
         score = Score(name, {task.ID: task.GOAL for task in suite.injection_tasks.values()})
         for case in dojo.cases(suite):
@@ -31,4 +45,4 @@ async def main(chosen: list[str]) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(main(sys.argv[1:]))))
+    main()

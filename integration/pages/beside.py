@@ -6,12 +6,12 @@ python -m integration.pages.beside --check    fail if it is not what this makes
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from typing import Final
 
 from ..beside.counting import Count, count
 from ..beside.programs import OTHERS, OURS, PROGRAMS
-from .sections import DOCS, renewed, settle
+from .sections import DOCS, only_checks, renewed, settle
 
 PAGE: Final = DOCS / "beside.md"
 SCRIPT: Final = "beside.py"
@@ -44,11 +44,12 @@ def _cell(counted: Count) -> str:
     return f"{counted.lines} lines, {len(counted.names)} names"
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Rewrite the page, or with ``--check`` fail if that would change it."""
+    check = only_checks(arguments, SCRIPT, __doc__)
     text = renewed(PAGE.read_text(encoding="utf-8"), SECTION, SCRIPT, table())
-    settle({PAGE: text}, SCRIPT, check="--check" in arguments)
+    settle({PAGE: text}, SCRIPT, check=check)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -7,7 +7,7 @@ python -m integration.pages.diagrams --check    fail if it has drifted
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 
 from agentic_kernel import TaskStatus
 from agentic_kernel.transitions import ILLEGAL, NO_OP, TABLE
@@ -15,7 +15,7 @@ from agentic_kernel.transitions import ILLEGAL, NO_OP, TABLE
 from .hidden import arrows, drawn_states
 from .inputs import inputs
 from .routes import events, routes
-from .sections import DOCS, kept, renewed, settle
+from .sections import DOCS, kept, only_checks, renewed, settle
 from .spending import spending
 
 SCRIPT = "diagrams.py"
@@ -56,8 +56,9 @@ PAGES = {
 }
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Rewrite the pages, or with ``--check`` fail if that would change one."""
+    check = only_checks(arguments, SCRIPT, __doc__)
     pages = {}
     for name, sections in PAGES.items():
         text = (DOCS / name).read_text(encoding="utf-8")
@@ -66,8 +67,8 @@ def main(arguments: list[str]) -> None:
         for section, draw in sections.items():
             text = renewed(text, section, SCRIPT, draw())
         pages[DOCS / name] = text
-    settle(pages, SCRIPT, check="--check" in arguments)
+    settle(pages, SCRIPT, check=check)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

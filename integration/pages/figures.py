@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from .dots import dots
 from .plots import plot
-from .sections import DOCS, renewed, settle
+from .sections import DOCS, only_checks, renewed, settle
 
 SCRIPT = "figures.py"
 RESULTS = DOCS.parent / "benchmarks" / "results"
@@ -56,9 +57,9 @@ def plots() -> dict[Path, str]:
     return found
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Rewrite the pages and plots, or with ``--check`` fail if that would change one."""
-    check = "--check" in arguments
+    check = only_checks(arguments, SCRIPT, __doc__)
     files = plots()
     for name, heading in PAGES.items():
         text = (DOCS / name).read_text(encoding="utf-8")
@@ -71,4 +72,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -6,12 +6,12 @@ python -m integration.pages.fixtures --check    fail if the table differs from t
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 
 import agentic_kernel_conformance as kit
 from agentic_kernel_conformance.described import described
 
-from .sections import DOCS, renewed, settle
+from .sections import DOCS, only_checks, renewed, settle
 
 SCRIPT = "fixtures.py"
 PAGE = DOCS / "conformance.md"
@@ -28,11 +28,12 @@ def table() -> str:
     return "\n".join(rows)
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Rewrite the table, or with ``--check`` fail if that would change it."""
+    check = only_checks(arguments, SCRIPT, __doc__)
     page = renewed(PAGE.read_text(encoding="utf-8"), "fixtures", SCRIPT, table())
-    settle({PAGE: page}, SCRIPT, check="--check" in arguments)
+    settle({PAGE: page}, SCRIPT, check=check)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

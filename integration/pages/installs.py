@@ -14,11 +14,12 @@ import os
 import re
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 from agentic_kernel_engine.install import WHEELHOUSE, command
 
-from .sections import DOCS, settle
+from .sections import DOCS, only_checks, settle
 
 SCRIPT = "installs.py"
 ROOT = DOCS.parent
@@ -69,8 +70,9 @@ def renewed(text: str, version: str, page: Path) -> str:
     return _SECTION.sub(lambda found: found[1] + section(found[2], version) + found[4], text)
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Rewrite the pages, or with ``--check`` fail if that would change one."""
+    check = only_checks(arguments, SCRIPT, __doc__)
     version = release()
     texts = {path: path.read_text(encoding="utf-8") for path in PAGES}
     for path, text in texts.items():
@@ -80,8 +82,8 @@ def main(arguments: list[str]) -> None:
                 "<!-- install: NAME --> and <!-- end of install --> around it"
             )
     pages = {path: renewed(text, version, path) for path, text in texts.items()}
-    settle(pages, SCRIPT, check="--check" in arguments)
+    settle(pages, SCRIPT, check=check)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

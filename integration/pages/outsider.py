@@ -14,11 +14,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .reports import alike, conform
-from .sections import DOCS, renewed, settle
+from .sections import DOCS, only_checks, renewed, settle
 
 SCRIPT = "outsider.py"
 PAGE = DOCS / "conformance.md"
@@ -131,8 +132,9 @@ def firm(text: str) -> str:
     return _FRAMES.sub("", _RANDOM.sub("", _HISTORY.sub(r"\1\2\3", text)))
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Rewrite the page, or with ``--check`` fail if the kit says something else now."""
+    check = only_checks(arguments, SCRIPT, __doc__)
     with tempfile.TemporaryDirectory() as folder:
         faulty = run(Path(folder), mended=False)
         mended = run(Path(folder), mended=True)
@@ -152,10 +154,9 @@ def main(arguments: list[str]) -> None:
     head, _, _ = document.partition('  "rules": {')
     after = renewed(after, "json", SCRIPT, f"```json\n{head}  ...\n```")
     after = renewed(after, "verify", SCRIPT, f"```text\n{refusal}\n```")
-    check = "--check" in arguments
     page = before if check and firm(before) == firm(after) else after
     settle({PAGE: page, **badges}, SCRIPT, check=check)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

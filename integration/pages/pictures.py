@@ -15,14 +15,14 @@ import hashlib
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from integration.peers.node import installed, node
 
 from .hidden import picture
-from .sections import DOCS
+from .sections import DOCS, only_checks
 from .states import diagram
 
 FOLDER: Final = DOCS / "pictures"
@@ -32,9 +32,9 @@ SECONDS: Final = 120.0
 _STAMP: Final = re.compile(r"\n<!-- source (\w+), drawing (\w+) -->\n\Z")
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Draw what has changed, or with ``--check`` fail if a picture has."""
-    check = "--check" in arguments
+    check = only_checks(arguments, "pictures.py", __doc__)
     for name, make in MADE.items():
         path, text = FOLDER / f"{name}.mmd", make() + "\n"
         if not path.exists() or path.read_text(encoding="utf-8") != text:
@@ -94,4 +94,4 @@ def _digest(text: str) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

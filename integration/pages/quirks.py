@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
@@ -15,7 +16,7 @@ from ..peers.faulty import FaultyServer
 from ..quirks.playing import play, quirks
 from ..quirks.quirk import Quirk
 from ..quirks.replies import ANSWER
-from .sections import DOCS, renewed, settle
+from .sections import DOCS, only_checks, renewed, settle
 
 PAGE: Final = DOCS / "quirks.md"
 SCRIPT: Final = "quirks.py"
@@ -55,9 +56,9 @@ async def _play_all() -> None:
                 sys.exit(f"{server}, {quirk.name}: the row says otherwise than {outcome}")
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Rewrite the page, or with ``--check`` fail if that would change it."""
-    check = "--check" in arguments
+    check = only_checks(arguments, SCRIPT, __doc__)
     if not check:
         asyncio.run(_play_all())
     text = renewed(PAGE.read_text(encoding="utf-8"), SECTION, SCRIPT, tables())
@@ -65,4 +66,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -17,6 +17,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import agentic_kernel_conformance as kit
 from agentic_kernel_conformance import RULES, Rule, RuleError
 from agentic_kernel_conformance.contract import Contract
 
-from .sections import DOCS, renewed, settle
+from .sections import DOCS, only_checks, renewed, settle
 
 SCRIPT = "reports.py"
 RULE_PAGES = {name: DOCS.parent / rule.page for name, rule in RULES.items()}
@@ -148,8 +149,9 @@ def _contracts(rule: str) -> list[str]:
     ]
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Rewrite the pages, or with ``--check`` fail if that would change one."""
+    check = only_checks(arguments, SCRIPT, __doc__)
     examples = {name: example(path) for name, path in RULE_PAGES.items()}
     with tempfile.TemporaryDirectory() as folder:
         failed = run(examples, Path(folder))
@@ -157,8 +159,8 @@ def main(arguments: list[str]) -> None:
     for name, path in RULE_PAGES.items():
         text = path.read_text(encoding="utf-8")
         pages[path] = renewed(text, "report", SCRIPT, report(RULES[name], failed[name]))
-    settle(pages, SCRIPT, check="--check" in arguments)
+    settle(pages, SCRIPT, check=check)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

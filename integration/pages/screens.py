@@ -6,7 +6,7 @@ python -m integration.pages.screens --check    fail if it is not what the comman
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from agentic_kernel_cli.costs import Used
 from agentic_kernel_cli.rendering import Paper
 from agentic_kernel_engine import Record
 
-from .sections import DOCS, renewed, settle
+from .sections import DOCS, only_checks, renewed, settle
 
 SCRIPT: Final = "screens.py"
 PAGE: Final = DOCS / "command.md"
@@ -89,12 +89,13 @@ def verbs() -> str:
     return "\n".join(lines)
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Rewrite the page, or with ``--check`` fail if that would change it."""
+    check = only_checks(arguments, SCRIPT, __doc__)
     text = renewed(PAGE.read_text(encoding="utf-8"), "verbs", SCRIPT, verbs())
     text = renewed(text, "screens", SCRIPT, screens())
-    settle({PAGE: text}, SCRIPT, check="--check" in arguments)
+    settle({PAGE: text}, SCRIPT, check=check)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -15,6 +15,7 @@ from typing import Final
 
 from integration.peers.node import node
 
+from ..programs import parser
 from .found import WORDS
 from .sections import DOCS
 
@@ -94,18 +95,21 @@ def missed(site: Path) -> list[str]:
     return lines
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Check a site, or show what it finds."""
-    site, *words = arguments
-    if words:
-        for word, pages in zip(words, found(Path(site), words), strict=True):
+    words = parser("integration.pages.search", __doc__)
+    words.add_argument("site", type=Path, metavar="SITE", help="the folder of the built site")
+    words.add_argument("words", nargs="*", metavar="WORD", help="a word that a reader types")
+    asked = words.parse_args(arguments)
+    if asked.words:
+        for word, pages in zip(asked.words, found(asked.site, asked.words), strict=True):
             print(f"{word}: {', '.join(pages[:FIRST]) or 'nothing'}")
         return
-    lines = missed(Path(site))
+    lines = missed(asked.site)
     if lines:
         sys.exit("\n".join([*lines, "mend the page, or its words in integration/pages/found.py"]))
     print(f"{len(SOUGHT)} words find their page among the first {FIRST}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ..programs import parser
+
 DOCS = Path(__file__).parents[2] / "docs"
+
+
+def only_checks(arguments: Sequence[str] | None, script: str, about: str | None) -> bool:
+    """True if a script is called with ``--check``; any other word than this ends the program.
+
+    Args:
+        arguments: The words; None for those of the command line.
+        script: The name of the script's file.
+        about: The docstring of the script.
+    """
+    words = parser(f"integration.pages.{script.removesuffix('.py')}", about)
+    words.add_argument("--check", action="store_true", help="write nothing; fail if it has drifted")
+    checks: bool = words.parse_args(arguments).check
+    return checks
 
 
 def renewed(page: str, name: str, script: str, content: str) -> str:

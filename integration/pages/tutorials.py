@@ -17,13 +17,13 @@ import re
 import sys
 import tempfile
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from agentic_kernel_new import Sibling, create
 
-from .sections import DOCS, settle
+from .sections import DOCS, only_checks, settle
 
 SCRIPT: Final = "tutorials.py"
 PAGES: Final = {
@@ -83,14 +83,15 @@ def files_of(sibling: Sibling) -> Mapping[str, str]:
         }
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Rewrite the tutorials, or with ``--check`` fail if that would change one."""
+    check = only_checks(arguments, SCRIPT, __doc__)
     pages = {
         path: renewed(path.read_text(encoding="utf-8"), files_of(sibling))
         for path, sibling in PAGES.items()
     }
-    settle(pages, SCRIPT, check="--check" in arguments)
+    settle(pages, SCRIPT, check=check)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
