@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -73,8 +74,18 @@ def test_no_file_of_the_templates_is_compiled_by_an_installer() -> None:
     """Its bytecode would lie among the templates, and so become a part of new packages."""
     templates = Path(agentic_kernel_new.__file__).parent / "templates"
     assert [path for path in templates.rglob("*.py") if path.is_file()] == []
-    for part in (*KINDS, "common"):
-        assert "__pycache__" in (templates / part / "copier.yml").read_text("utf-8")
+    assert "__pycache__" in (templates / "copier.yml").read_text("utf-8")
+
+
+def test_no_paragraph_stands_in_the_readmes_of_two_templates() -> None:
+    templates = Path(agentic_kernel_new.__file__).parent / "templates"
+    sources: dict[str, str] = {}
+    for kind in KINDS:
+        text = (templates / kind / "README.md.jinja").read_text("utf-8")
+        for paragraph in re.sub(r"```.*?```", "", text, flags=re.DOTALL).split("\n\n"):
+            if len(paragraph) > 80:
+                other = sources.setdefault(paragraph, kind)
+                assert other == kind, f"move it to the folder `shared`: {paragraph}"
 
 
 async def test_a_store_that_cannot_open_its_file_says_what_to_do(

@@ -13,6 +13,7 @@ from agentic_kernel_engine.install import WHEELHOUSE, command
 from .sibling import Sibling
 
 _COMMON: Final = "common"
+"""The part of the templates that every kind has; the other part has the name of the kind."""
 _FIRST: Final = "0.1.0"
 """The version of a new package."""
 _WHEELS: Final = '"$WHEELHOUSE"'
@@ -35,9 +36,9 @@ def render(sibling: Sibling, folder: Path) -> None:
     with as_file(files(__package__) / "templates") as templates:
         for part in (_COMMON, sibling.kind):
             copier.run_copy(
-                str(templates / part),
+                str(templates),
                 folder,
-                data,
+                {**data, "part": part},
                 settings=copier.Settings(),
                 defaults=True,
                 overwrite=True,
