@@ -10,7 +10,6 @@ from agentic_kernel import TaskNotFound
 from agentic_kernel.frozen import shown
 
 from .errors import StoreError, UnknownOutcome, Unreadable
-from .faults import kind_of, passes_run, said
 from .record import Record
 from .store import Store
 
@@ -35,28 +34,6 @@ async def patiently(call: Callable[[], Awaitable[T]], waits: Sequence[float] = B
         except StoreError:
             await asyncio.sleep(wait)
     return await call()
-
-
-async def answered(call: Awaitable[T]) -> T:
-    """Await a call of the store; a stray that it raises becomes an `UnknownOutcome` (R4, R5).
-
-    A stray is a cancellation that is not aimed at the current asyncio task, a ``SystemExit``, or
-    any other fault of the store that is no `Exception`. It says nothing about the outcome, and it
-    would end the caller, or the event loop.
-
-    Raises:
-        KeyboardInterrupt, asyncio.CancelledError, GeneratorExit: As `passes_run`.
-    """
-    try:
-        return await call
-    except Exception:
-        raise
-    except BaseException as fault:
-        passes_run(fault)
-        raise UnknownOutcome(
-            f"the store raised {kind_of(fault)} instead of an answer: {said(fault)}; look at the "
-            "Task again"
-        ) from fault
 
 
 async def landed(store: Store, after: Record, texts: Sequence[bytes]) -> bool:

@@ -16,9 +16,10 @@ from agentic_kernel.frozen import shown
 from .. import events as vocabulary
 from ..errors import Conflict, StoreError, UnknownOutcome
 from ..events import Checked, Event
-from ..readback import answered, landed, patiently
+from ..readback import landed, patiently
 from ..record import Record
 from ..store import Store
+from .in_flight import answered
 from .parts import Parts
 
 LOOKS = 1000

@@ -23,7 +23,6 @@ from ..observer import Observer, observing
 from ..plans.reasons import StopReason
 from ..plans.vocabulary import STEP
 from ..principal import Principal
-from ..readback import answered
 from ..receipt import Receipt
 from ..store import Store
 from ..substrate import Metered, Substrate
@@ -33,6 +32,7 @@ from .approvals_transport import Approvals, Desk
 from .decisions import Decisions
 from .family import Family
 from .history import history
+from .in_flight import answered
 from .job import Job
 from .live_runs import LiveRuns
 from .news import News

@@ -1,17 +1,18 @@
-"""In flight: the slots of running Tasks, and the asyncio tasks that no caller can cancel (R4)."""
+"""In flight: slots of running Tasks, and calls that no caller can cancel and no stray can end (R4)."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context
 from types import coroutine
 from typing import Any, TypeVar
 
 from agentic_kernel import CannotStart
 
-from ..readback import answered
+from ..errors import UnknownOutcome
+from ..faults import kind_of, passes_run, said
 
 T = TypeVar("T")
 
@@ -231,3 +232,25 @@ def _driven(work: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, A
                 waits_for = work.send(None)
     except StopIteration:
         return
+
+
+async def answered(call: Awaitable[T]) -> T:
+    """Await a call of the store; a stray that it raises becomes an `UnknownOutcome` (R4, R5).
+
+    A stray is a cancellation that is not aimed at the current asyncio task, a ``SystemExit``, or
+    any other fault of the store that is no `Exception`. It says nothing about the outcome, and it
+    would end the caller, or the event loop.
+
+    Raises:
+        KeyboardInterrupt, asyncio.CancelledError, GeneratorExit: As `passes_run`.
+    """
+    try:
+        return await call
+    except Exception:
+        raise
+    except BaseException as fault:
+        passes_run(fault)
+        raise UnknownOutcome(
+            f"the store raised {kind_of(fault)} instead of an answer: {said(fault)}; look at the "
+            "Task again"
+        ) from fault

@@ -25,7 +25,7 @@ from ..errors import (
 from ..events import Event
 from ..faults import Stray, contained, is_a, log, passes_own, report, said, strays
 from ..principal import NOBODY
-from ..readback import answered, landed
+from ..readback import landed
 from ..record import Record
 from ..substrate import Accepting, Cleaning, Substrate
 from ..waiting import pause_waits, without_pause
@@ -35,7 +35,7 @@ from .change import STALLED, Decide, Decided, change, successor
 from .ending import fault_of, mutation_of, unstorable
 from .flushing import Flushing
 from .history import history
-from .in_flight import Slots
+from .in_flight import Slots, answered
 from .job import Job
 from .news import News
 from .parts import Parts

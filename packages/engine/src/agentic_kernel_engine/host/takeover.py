@@ -12,12 +12,13 @@ from agentic_kernel import CannotStart, TaskStatus
 from .. import events as vocabulary
 from ..errors import UnknownOutcome
 from ..events import Event
-from ..readback import answered, read_back
+from ..readback import read_back
 from ..receipt import Receipt
 from ..record import Record, acquired_at, host_of, owner_name
 from .change import Decided, successor
 from .complaints import remember
 from .family import Family
+from .in_flight import answered
 from .live_runs import LiveRuns
 
 _PAGE = 200

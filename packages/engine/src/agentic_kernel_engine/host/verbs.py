@@ -36,7 +36,7 @@ from ..errors import Conflict, StoreError, UnknownOutcome, Unreadable
 from ..events import Event, from_stored
 from ..plans import vocabulary as plans
 from ..plans.lineage import DEPTH, PARENT, depth
-from ..readback import answered, landed, patiently, read_back
+from ..readback import landed, patiently, read_back
 from ..receipt import Effect, Receipt
 from ..record import FENCED, Record, owner_name
 from ..search import check_labels
@@ -45,6 +45,7 @@ from . import inbox
 from .admission import Binding
 from .change import Change, Decide, Decided, change, successor
 from .history import history
+from .in_flight import answered
 from .live_runs import Arrival, LiveRuns
 from .partial_output import partial_output
 
