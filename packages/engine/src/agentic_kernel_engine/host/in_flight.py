@@ -1,4 +1,4 @@
-"""In flight: slots of running Tasks, and calls that no caller can cancel and no stray can end (R4)."""
+"""In flight: slots of running Tasks, and calls that no caller or stray can cut short (R4)."""
 
 from __future__ import annotations
 
