@@ -11,6 +11,7 @@ import pytest
 from agentic_kernel import Task
 from agentic_kernel_engine import tool
 from agentic_kernel_engine.loop import FinalAnswer
+from agentic_kernel_engine.providers.patience import Patience
 from agentic_kernel_openai import OpenAIRuntime
 from integration.peers.faults import Fault
 from integration.peers.faulty import FaultyServer
@@ -206,14 +207,14 @@ async def test_comments_of_a_stream_do_not_count_as_silence(
     api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The SDK hides them, so only the HTTP client, which sees their bytes, waits `timeout`."""
-    bounds: list[float | None] = []
-    bounded = asyncio.timeout
+    bounds: list[float] = []
+    bounded = Patience.wait
 
-    def timeout(seconds: float | None) -> asyncio.Timeout:
+    async def wait(self: Patience, seconds: float, awaited: Any) -> Any:
         bounds.append(seconds)
-        return bounded(seconds)
+        return await bounded(self, seconds, awaited)
 
-    monkeypatch.setattr(asyncio, "timeout", timeout)
+    monkeypatch.setattr(Patience, "wait", wait)
     with FaultyServer("closed", times=0) as peer:
         async with planning(api, peer.url, timeout=30.0) as planner:
             await ask(planner, without_tools())

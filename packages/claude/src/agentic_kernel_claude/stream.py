@@ -163,9 +163,9 @@ class Reply(Reader):
         if kind not in _PIECES:
             return []
         part, grows, channel = _PIECES[kind]
-        if grows not in block or got(delta, part) is None:
-            raise Malformed(f"block {index} is {block['type']!a:.40}, and its piece is {kind}")
         piece = text(delta, part)
+        if grows not in block or (not piece and got(delta, part) is None):
+            raise Malformed(f"block {index} is {block['type']!a:.40}, and its piece is {kind}")
         self._open[index].append(piece)
         if channel != "arguments":
             return self.tell(piece, channel)

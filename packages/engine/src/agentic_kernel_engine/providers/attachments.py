@@ -25,6 +25,8 @@ NAME: Final = "document.pdf"
 """The name of a document without one."""
 LONGEST_NAME: Final = 255
 """The longest name, in characters."""
+_BARE: Final = (str, int, float)
+"""The types of JSON values that are no image and have none."""
 _MAGIC: Final = b"%PDF-"
 _IMAGES: Final = (
     'must be a list of {"type": "image", "media_type": …, "data": base64} or '
@@ -86,8 +88,10 @@ def images_of(task: Task, *, by_address: bool = True) -> tuple[Image, ...]:
         InvalidValue: The metadata `IMAGES` is not a list of images, or one of them is not there by
             its content although it must be.
     """
+    if IMAGES not in task.metadata:
+        return ()
     path = f"Task.metadata[{IMAGES!r}]"
-    given: Any = task.metadata.get(IMAGES, ())
+    given: Any = task.metadata[IMAGES]
     listed = isinstance(given, Sequence) and not isinstance(given, str)
     found = [_read(value, "image", MEDIA_TYPES) for value in (given if listed else [given])]
     if None in found:
@@ -102,7 +106,9 @@ def images_of(task: Task, *, by_address: bool = True) -> tuple[Image, ...]:
 
 def images_in(output: Any) -> tuple[Any, tuple[Image, ...]]:
     """A tool's output without its images, and the images; None if the output was only images."""
-    if not isinstance(output, list | tuple):
+    if output is None or isinstance(output, _BARE):
+        return output, ()
+    if not isinstance(output, (list, tuple)):
         alone = _read(output, "image", MEDIA_TYPES)
         return (output, ()) if alone is None else (None, (Image(*alone),))
     found = [_read(value, "image", MEDIA_TYPES) for value in output]
@@ -122,7 +128,9 @@ def documents_of(task: Task, *, by_address: bool = True) -> tuple[Document, ...]
         InvalidValue: The metadata `DOCUMENTS` is not a list of documents, one of them is not a PDF
             file, or one is an address although it must not be.
     """
-    given: Any = task.metadata.get(DOCUMENTS, ())
+    if DOCUMENTS not in task.metadata:
+        return ()
+    given: Any = task.metadata[DOCUMENTS]
     path = f"Task.metadata[{DOCUMENTS!r}]"
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise InvalidValue(path, _DOCUMENTS)

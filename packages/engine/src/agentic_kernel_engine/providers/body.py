@@ -54,13 +54,17 @@ class Body:
             size += len(piece)
             if size > MAX_BYTES:
                 raise Refused(f"the response is longer than the limit of {MAX_BYTES:,} bytes")
-            end = max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1
-            if not end:
-                begun += piece
-                continue
-            lines = (bytes(begun) + piece[:end]).removeprefix(mark)
+            if not begun and piece.endswith(b"\n"):
+                lines = piece.removeprefix(mark)  # Most pieces are whole lines.
+            else:
+                end = max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1
+                if not end:
+                    begun += piece
+                    continue
+                lines = (bytes(begun) + piece[:end]).removeprefix(mark)
+                begun = bytearray(piece[end:])
             yield lines if form is None else form.take(lines)
-            begun, mark = bytearray(piece[end:]), b""
+            mark = b""
         lines = bytes(begun).removeprefix(mark)
         yield lines if form is None else form.take(lines) + form.rest()
 

@@ -39,7 +39,7 @@ async def sent(
     tries = 0
     while True:
         tries += 1
-        way = request.extensions["trace"] = _Way()
+        way = request.extensions["trace"] = _Way(request)
         try:
             return await send()
         except lost:
@@ -137,10 +137,12 @@ class Refused(Exception):
 class _Way:
     """The progress of one request, by the trace events of httpcore's page on extensions."""
 
-    def __init__(self) -> None:
+    def __init__(self, request: Any) -> None:
         self.unwritten = True
         """True while the request uses a kept-alive connection and no byte of it was written."""
+        self._request = request
 
     async def __call__(self, event: str, _: Any) -> None:
         if ".connect_" in event or event.endswith(".send_request_headers.complete"):
             self.unwritten = False
+            self._request.extensions.pop("trace", None)  # Later events tell nothing more.

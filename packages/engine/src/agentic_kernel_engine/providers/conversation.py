@@ -6,7 +6,7 @@ of its planner (`Plan.provider`), and are not given to another vendor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -86,6 +86,8 @@ class Result(NamedTuple):
 
 Message = Heard | Said | tuple[Result, ...]
 
+_encode: Final = msgspec.json.Encoder().encode
+
 
 def conversation(context: Context, impl: str, *, answered: bool = False) -> list[Message]:
     """The transcript as messages; neighbouring messages of the user are joined.
@@ -110,17 +112,19 @@ def conversation(context: Context, impl: str, *, answered: bool = False) -> list
     return _answered(messages) if answered else messages
 
 
-def images_apart(messages: Iterable[Message]) -> Iterator[Message]:
-    """Yield messages for an API whose results have no images: these follow the results.
+def images_apart(messages: Iterable[Message]) -> list[Message]:
+    """Return messages for an API whose results have no images: these follow the results.
 
     The images of each result are a `Heard`, which names the result.
     """
+    apart: list[Message] = []
     for message in messages:
-        yield message
-        if not isinstance(message, Heard | Said):
+        apart.append(message)
+        if not isinstance(message, (Heard, Said)):
             for each in message:
                 if each.images:
-                    yield Heard(f"What {each.name} ({each.id}) returned:", each.images)
+                    apart.append(Heard(f"What {each.name} ({each.id}) returned:", each.images))
+    return apart
 
 
 def _answered(messages: list[Message]) -> list[Message]:
@@ -179,8 +183,11 @@ def _turn(messages: list[Message], number: int, turn: Turn, impl: str) -> None:
     for index, (action, observation) in enumerate(
         zip(plan.actions, turn.observations, strict=True)
     ):
-        name = names[index] if names else ""
-        call = _call(action, name, f"call_{number}_{index}")
+        if isinstance(action, ToolCall):
+            id = action.id or f"call_{number}_{index}"
+            call: Call | None = Call(id, action.tool, action.arguments)
+        else:
+            call = _offered(action, names[index]) if names else None
         if call is not None:
             calls.append(call)
             results.append(_result(call, observation))
@@ -210,12 +217,14 @@ def _left_by(impl: str, plan: Plan) -> Mapping[str, Any]:
     return left
 
 
-def _call(action: Action, name: str, made: str) -> Call | None:
-    """The call of an action; None if the action was not a call."""
-    if isinstance(action, ToolCall):
-        return Call(action.id or made, action.tool, action.arguments)
-    offer = offer_of(action) if name else None
-    return None if offer is None else Call(name, offer.name, offer.arguments(action))
+def _offered(action: Action, id: str) -> Call | None:
+    """The call of an offer that made an action; None if the action was not a call.
+
+    Args:
+        id: Its id; empty for an action without a call.
+    """
+    offer = offer_of(action) if id else None
+    return None if offer is None else Call(id, offer.name, offer.arguments(action))
 
 
 def _text(action: Action) -> str:
@@ -234,10 +243,12 @@ def _text(action: Action) -> str:
 
 def _result(call: Call, observation: Observation) -> Result:
     output, images = images_in(observation.output)
-    text = _outcome(observation, output)
-    if images and output is None and not observation.error:
+    failed = bool(observation.error)
+    if images and output is None and not failed:
         text = "an image" if len(images) == 1 else f"{len(images)} images"
-    return Result(call.id, call.name, text, bool(observation.error), images)
+    else:
+        text = _outcome(observation, output)
+    return Result(call.id, call.name, text, failed, images)
 
 
 def _outcome(observation: Observation, output: Any) -> str:
@@ -263,4 +274,4 @@ def _hear(
 
 
 def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    return _encode(value).decode()

@@ -142,9 +142,11 @@ class AnswerOptions:
         Raises:
             InvalidValue: An option there is not valid; its key is named.
         """
-        names = self.names()
+        scope, names = f"{impl}/", self.names()
         asked = {
-            name: task.metadata[key] for name in names if (key := f"{impl}/{name}") in task.metadata
+            name: value
+            for key, value in task.metadata.items()
+            if key.startswith(scope) and (name := key.removeprefix(scope)) in names
         }
         own = self._with_agents(agents) if agents else self
         if not asked:

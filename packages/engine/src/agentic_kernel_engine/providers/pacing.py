@@ -27,6 +27,8 @@ _NAMES: Final = {
     "input-tokens": ("anthropic-ratelimit-input-tokens-{}",),
 }
 """The names of the headers of each limit; the field is ``limit``, ``remaining`` or ``reset``."""
+_MARK: Final = "ratelimit-"
+"""A part of each of these names."""
 _PARTS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0}
 _SPAN: Final = re.compile(r"(?:\d{1,9}(?:\.\d{1,9})?(?:ms|s|m|h)){1,4}")
 _PART: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h)")
@@ -65,8 +67,15 @@ class Pace:
         self._clock = clock
         self._limits: dict[str, _Limit] = {}
 
+    @property
+    def known(self) -> bool:
+        """True if the responses tell of limits; without any, `turn` does nothing."""
+        return bool(self._limits)
+
     def note(self, headers: Mapping[str, str]) -> None:
         """Keep the limits that a response tells; ignore values that cannot be read."""
+        if _MARK not in " ".join(headers).lower():
+            return
         now = asyncio.get_running_loop().time()
         for kind, names in _NAMES.items():
             for name in names:

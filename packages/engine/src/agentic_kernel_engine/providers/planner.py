@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from typing import Any, ClassVar, Final, Generic, Self, TypedDict, TypeVar
 
 import msgspec
@@ -35,11 +36,12 @@ from .keywords import check_keywords
 from .offers import Function, functions, offered
 from .options import FURTHER, AnswerOptions, loop_inputs
 from .pacing import Pace
+from .patience import Patience
 from .pricing import Price, price_of
 from .reader import Answer, Counted, Reader, Unusable, plan_of
 from .sampling import check_tokens
 from .secrets import Redactor, secrets_in
-from .transport import responses
+from .transport import Responses
 
 REST_SECONDS: Final = 0.1
 """Seconds to read the rest of a response after the end of its answer: only a response that was read
@@ -48,6 +50,8 @@ COUNT_SECONDS: Final = 10.0
 """The most seconds that the vendor may take to count a prompt."""
 _TOLD: Final = "Give the final answer as JSON alone, which fits this JSON Schema:\n"
 _END: Final = object()
+_CHOICES: Final = ("auto", "none", "required")
+"""Values of ``tool_choice`` that name no function."""
 _OURS: Final = frozenset({"stream", "messages", "input", "contents"})
 """Fields of a request that ``extra_body`` cannot replace: its conversation, and its form."""
 
@@ -295,11 +299,11 @@ class APIPlanner(ABC):
         options = self._options(context)
         shown = self._shown(context, options)
         told = self._told(context, options) + "".join(
-            map(_json, (self._extra, self._merged, self._tools))
+            map(_json, filter(None, (self._extra, self._merged, self._tools)))
         )
         read = input_bound(context, shown, told)
-        known = (self._context_tokens, context.prompt_tokens)
-        read = min([read, *(each for each in known if each is not None)])
+        for known in (self._context_tokens, context.prompt_tokens):
+            read = read if known is None else min(read, known)
         written = options.bound(context, self._least())
         price = self._price()
         if price is not None:
@@ -405,51 +409,44 @@ class APIPlanner(ABC):
 
     async def _pieces(self, context: Context) -> AsyncGenerator[Delta | Plan, None]:
         client, shown, request, reader = await self._prepared(context)
-        redactor, begun, response = Redactor(self._client.secrets), False, None
-        opened: list[Any] = []
-        waited = False
-        async with aclosing(self._pace.turn(_about(context))) as looks:
-            async for _ in looks:
-                waited = True
-                yield Delta("", usage=NOTHING_USED)
-        if waited:  # From here on the call may use up all that it reserved.
-            yield Delta("", usage=self.worst_case(context))
+        begun, response, opened = False, None, list[Any]()
+        patience = Patience()
+        if self._pace.known:
+            waited = False
+            async with aclosing(self._pace.turn(_about(context))) as looks:
+                async for _ in looks:
+                    waited = True
+                    yield Delta("", usage=NOTHING_USED)
+            if waited:  # From here on the call may use up all that it reserved.
+                yield Delta("", usage=self.worst_case(context))
         try:
-            async with asyncio.timeout(self._timeout):
-                with responses(opened):
-                    response = await self._ask(client, request)
+            with Responses(opened):
+                response = await patience.wait(self._timeout, self._ask(client, request))
+            secrets = self._client.secrets  # Now, because an SDK may fetch a key when it asks.
+            redactor, longest = Redactor(secrets), self._timeout * self.pings
             if not self._streams:
                 reader.whole(response)
-            now, longest = asyncio.get_running_loop().time, self._timeout * self.pings
-            due, empty = 0.0, False
             while self._streams and not reader.done:
-                left = due - now() if empty else longest
-                due = now() + left
-                async with asyncio.timeout(left):
-                    if opened:
-                        event = await anext(response, _END)
-                    else:
-                        with responses(opened):  # The SDK sends its request only here.
-                            event = await anext(response, _END)
-                if event is _END:
+                event = _next(response, reader, opened, begun=begun)
+                pieces = await patience.wait(longest, event)
+                if pieces is None:
                     break
-                empty = True
-                for piece in reader.read(event):
-                    empty = False
+                for piece in pieces:
                     _check_texts(piece.text)
                     told = redactor.take(piece)
                     if told is not None:
                         yield told
                 if not begun and (bound := reader.begun()) is not None:
-                    begun, empty = True, False
+                    begun = True
                     yield Delta("", usage=self._priced(bound))
             if reader.done and self._streams:
-                await _rest(response, reader)
-            plan = self._plan(reader.answer(), context, shown)
+                await _rest(response, reader, patience)
+            plan = secrets.plan(self._plan(reader.answer(), context, shown))
         except Exception as error:
             # The exception quotes the server, and the server may quote the key.
             raise self._failure(error, response, reader, opened) from None
         finally:
+            patience.close()
             for each in opened or [getattr(response, "response", None)]:
                 self._pace.note(getattr(each, "headers", None) or {})
             if self._streams and response is not None:
@@ -477,8 +474,11 @@ class APIPlanner(ABC):
             )
         shown = self._shown(context, options)
         choice = options.choice(context)
-        known = ("auto", "none", "required", *(each.name for each in shown), *self._hosted())
-        if choice not in known:
+        if (
+            choice not in _CHOICES
+            and choice not in (each.name for each in shown)
+            and choice not in self._hosted()
+        ):
             raise self._refused(
                 names.BAD_OPTIONS,
                 f"tool_choice is {choice}, and this step has no function of that name; use auto, "
@@ -550,8 +550,7 @@ class APIPlanner(ABC):
         _check_texts(answer.text, answer.reasoning, answer.model, *named)
         plan = plan_of(answer, shown, context.output_schema, self.wire)
         usage = self._usage(answer, context)
-        whole = msgspec.structs.replace(plan, usage=usage, model=plan.model or self.model)
-        return self._client.secrets.plan(whole)
+        return msgspec.structs.replace(plan, usage=usage, model=plan.model or self.model)
 
     def _usage(self, answer: Answer, context: Context) -> Usage:
         # For what the server does not report, the worst case counts, so that limits still hold.
@@ -604,12 +603,39 @@ def _check_texts(*texts: str) -> None:
                 raise Malformed(str(error)) from error
 
 
-async def _rest(response: Any, reader: Reader) -> None:
+async def _next(
+    response: Any, reader: Reader, opened: list[Any], *, begun: bool
+) -> Iterable[Delta] | None:
+    """Read events until one has a piece of the answer; return its pieces, or None at the end.
+
+    An event also counts if it is the first to tell the usage of the answer: it has no pieces then.
+
+    Args:
+        opened: Collects the HTTP responses, if the SDK sends its request only here.
+        begun: True if that usage is known already.
+    """
+    while not reader.done:
+        if opened:
+            event = await anext(response, _END)
+        else:
+            with Responses(opened):
+                event = await anext(response, _END)
+        if event is _END:
+            return None
+        pieces = iter(reader.read(event))
+        first = next(pieces, None)
+        if first is not None:
+            return chain((first,), pieces)
+        if not begun and reader.begun() is not None:
+            return ()
+    return None
+
+
+async def _rest(response: Any, reader: Reader, patience: Patience) -> None:
     """Read the rest of a stream for at most `REST_SECONDS`; ignore errors of the connection."""
     event: Any = _END
     with suppress(Exception):
-        async with asyncio.timeout(REST_SECONDS):
-            event = await anext(response, _END)
+        event = await patience.wait(REST_SECONDS, anext(response, _END))
     if event is not _END:
         reader.after(event)
 
@@ -629,4 +655,4 @@ def _request_id(response: Any) -> str | None:
 
 
 def _json(value: Mapping[str, Any] | Sequence[Any]) -> str:
-    return msgspec.json.encode(value).decode() if value else ""
+    return msgspec.json.encode(value).decode()

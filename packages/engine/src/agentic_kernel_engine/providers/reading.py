@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -26,9 +27,18 @@ def got(value: Any, name: str) -> Any:
     Raises:
         Malformed: The value is a string, a number, a list, True or False.
     """
-    if isinstance(value, _BARE):
+    part_of = _access(value.__class__)
+    if part_of is None:
         raise Malformed(f"a {type(value).__name__} stands where an object with {name} belongs")
-    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+    return part_of(value, name, None)
+
+
+@lru_cache(maxsize=256)
+def _access(kind: type[Any]) -> Callable[[Any, str, None], Any] | None:
+    """Return the function that gets a part of a value of this type; None for `_BARE`."""
+    if issubclass(kind, _BARE):
+        return None
+    return kind.get if issubclass(kind, Mapping) else getattr
 
 
 def text(value: Any, name: str) -> str:
@@ -200,9 +210,15 @@ def counted(usage: Any, names: Mapping[str, str]) -> Counted | None:
     counts = {}
     for field, several_names in names.items():
         counts[field] = 0
-        for name in several_names.split():
-            part, dot, inner = name.partition(".")
-            counts[field] += count(got(usage, part), inner) if dot else count(usage, part)
+        for part, name in _places(several_names):
+            counts[field] += count(got(usage, part) if part else usage, name)
     written = counts.pop("written", 0)
-    uncounted = [name for name in _CHARGED if got(usage, names[name].split()[0]) is None]
+    uncounted = [name for name in _CHARGED if got(usage, _places(names[name])[0][1]) is None]
     return Counted(Usage(**counts), written, tuple(uncounted))
+
+
+@lru_cache(maxsize=256)
+def _places(several_names: str) -> tuple[tuple[str, str], ...]:
+    """Return the places of several counts, each as the part of the usage and the name there."""
+    parts = (each.rpartition(".") for each in several_names.split())
+    return tuple((part, name) for part, _, name in parts)

@@ -112,7 +112,7 @@ class Secrets:
             return plan  # The Loop refuses it: it cannot be stored.
         # A form may go across a line break, which JSON escapes.
         unbroken = text.replace("\\n", "").replace("\\r", "")
-        if self.clean(text) == text and self.clean(unbroken) == unbroken:
+        if all(self.clean(each) == each for each in {text, unbroken}):
             return plan
         cleaned: Plan = msgspec.convert(self.value(msgspec.to_builtins(plan)), Plan)
         return cleaned
@@ -447,6 +447,7 @@ def secrets_of(*keys: str) -> Secrets:
     return secrets
 
 
+@lru_cache(maxsize=256)
 def is_secret(name: str) -> bool:
     """True if a header of this name holds a secret."""
     lower = name.lower()

@@ -7,8 +7,6 @@ The engine depends on no HTTP library. A sibling gives the one that its SDK uses
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any, Final
@@ -29,18 +27,21 @@ The next request could be on its way already, and looks like one that the server
 _opened: ContextVar[list[Any] | None] = ContextVar("_opened", default=None)
 
 
-@contextmanager
-def responses(opened: list[Any]) -> Iterator[None]:
+class Responses:
     """Collect the HTTP responses that are opened within the block, so that they can be closed.
 
     An SDK may pass the events of a stream through several generators. If one of them raises, the
     SDK loses the others, and the connection stays open with them.
     """
-    token = _opened.set(opened)
-    try:
-        yield
-    finally:
-        _opened.reset(token)
+
+    def __init__(self, opened: list[Any]) -> None:
+        self._collected = opened
+
+    def __enter__(self) -> None:
+        self._token = _opened.set(self._collected)
+
+    def __exit__(self, *_: object) -> None:
+        _opened.reset(self._token)
 
 
 def http_options(http: Any, timeout: float, *, named: bool = True) -> dict[str, Any]:
