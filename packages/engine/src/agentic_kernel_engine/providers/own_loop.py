@@ -31,6 +31,10 @@ _loop_of_call: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar(
     "agentic_kernel_own_loop", default=None
 )
 """The loop of the call whose task, or whose thread of a tool, this is."""
+_pipes: Final[set[Any]] = set()
+"""The sockets by which threads wake the loops. A runtime that is let go refers to its loop and the
+loop to it, so Python collects both at once, in any order; and a loop whose sockets were collected
+first cannot be closed."""
 
 
 class Closes(Protocol):
@@ -52,6 +56,8 @@ class OwnLoop:
         self._runtime = weakref.ref(runtime)
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
+        self._pipe = {getattr(self._loop, name, None) for name in ("_ssock", "_csock")}
+        _pipes.update(self._pipe)
         self._process = os.getpid()
         self._at_exit: Callable[[], None] = _Ending(weakref.ref(self))
         self._changed = threading.Condition()
@@ -145,11 +151,13 @@ class OwnLoop:
             if first:
                 atexit.unregister(self._at_exit)
                 self._runner.close()
+                _pipes.difference_update(self._pipe)
 
     def drop(self) -> None:
         """Close the loop alone, because its runtime is gone."""
         atexit.unregister(self._at_exit)
         self._loop.close()
+        _pipes.difference_update(self._pipe)
 
     def end(self) -> None:
         """Close the runtime and the loop at the end of the process, without a new thread."""
