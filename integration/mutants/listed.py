@@ -132,19 +132,19 @@ LISTED = (
         "pass",
     ),
     Listed(
-        f"{_LOOP}/grants.py",
+        f"{_LOOP}/budget_grants.py",
         "a child that has a grant gets another one (R18)",
         "    if child in shares.grants:\n        return shares.grants[child].amounts\n",
         "",
     ),
     Listed(
-        f"{_LOOP}/grants.py",
+        f"{_LOOP}/budget_grants.py",
         "the grant of a child that runs is settled (R18)",
         "    if account is not None and not account.ended:\n        return None\n",
         "",
     ),
     Listed(
-        f"{_LOOP}/grants.py",
+        f"{_LOOP}/budget_grants.py",
         "children are told of a changed grant before it is committed (R18)",
         "        await run.commit()\n        await tell(run)",
         "        await tell(run)\n        await run.commit()",

@@ -16,7 +16,7 @@ import pytest
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.loop import Context, Observation, Plan
 from agentic_kernel_engine.seams import Item, MemoryGovernor, Origin, Proposal, Query, Scope
-from agentic_kernel_engine.seams.governor import MAX_PROPOSALS
+from agentic_kernel_engine.seams.memory_governor import MAX_PROPOSALS
 
 from .contract import Contract, supplied
 from .features import MemoryGovernorFeatures

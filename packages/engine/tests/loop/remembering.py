@@ -9,9 +9,9 @@ from typing import Any
 from agentic_kernel import Task
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.principal import Principal
-from agentic_kernel_engine.seams.governor import SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.memory import Hit, Item, Query, Scope
+from agentic_kernel_engine.seams.memory_governor import SessionMemoryGovernor
 from agentic_kernel_engine.seams.planner import Context
 
 from ..scripting import Runner, new_task

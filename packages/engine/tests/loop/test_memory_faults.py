@@ -12,13 +12,13 @@ import pytest
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine.loop import remembering
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
-from agentic_kernel_engine.seams.governor import Proposal, SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import (
     EmbeddingMemory,
     HashingEmbedder,
     InMemoryMemory,
 )
 from agentic_kernel_engine.seams.memory import Hit, Item, Query
+from agentic_kernel_engine.seams.memory_governor import Proposal, SessionMemoryGovernor
 from agentic_kernel_engine.tools.tool import Tool
 
 from ..conftest import Crash

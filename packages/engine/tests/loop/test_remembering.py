@@ -17,12 +17,12 @@ from agentic_kernel_engine.plans.action import AskUser, FinalAnswer, PushGoal, T
 from agentic_kernel_engine.plans.limits import Limits
 from agentic_kernel_engine.principal import Principal
 from agentic_kernel_engine.seams.compactor import WindowCompactor
-from agentic_kernel_engine.seams.governor import SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import (
     InMemoryMemory,
     NoMemory,
 )
 from agentic_kernel_engine.seams.memory import Hit, Item, Query
+from agentic_kernel_engine.seams.memory_governor import SessionMemoryGovernor
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.policies import BasicPolicy
 from agentic_kernel_engine.tools.tool import Tool

@@ -13,8 +13,8 @@ from agentic_kernel_engine import StoreError
 from agentic_kernel_engine.plans.action import AskUser, FinalAnswer
 from agentic_kernel_engine.plans.ending import End
 from agentic_kernel_engine.plans.limits import Limits
-from agentic_kernel_engine.seams.governor import Proposal, SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import InMemoryMemory
+from agentic_kernel_engine.seams.memory_governor import Proposal, SessionMemoryGovernor
 from agentic_kernel_engine.seams.planner import Context
 
 from ..conftest import Crash, TappedStore

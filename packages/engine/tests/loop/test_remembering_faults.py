@@ -13,9 +13,13 @@ from agentic_kernel_engine.loop import remembering
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.ending import End
 from agentic_kernel_engine.plans.reasons import StopReason
-from agentic_kernel_engine.seams.governor import MAX_PROPOSALS, Proposal, SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.memory import Hit, Item, Scope
+from agentic_kernel_engine.seams.memory_governor import (
+    MAX_PROPOSALS,
+    Proposal,
+    SessionMemoryGovernor,
+)
 from agentic_kernel_engine.seams.planner import Context
 
 from ..scripting import Runner

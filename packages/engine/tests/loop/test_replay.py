@@ -20,9 +20,9 @@ from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.ending import PlannerError
 from agentic_kernel_engine.plans.limits import Limits
 from agentic_kernel_engine.seams.compactor import WindowCompactor
-from agentic_kernel_engine.seams.governor import SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.memory import Scope
+from agentic_kernel_engine.seams.memory_governor import SessionMemoryGovernor
 from agentic_kernel_engine.seams.middlewares import Fallback, Retry
 from agentic_kernel_engine.seams.planner import Context
 

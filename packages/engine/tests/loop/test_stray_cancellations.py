@@ -16,9 +16,9 @@ from agentic_kernel_engine.plans.limits import Limits, Remaining
 from agentic_kernel_engine.plans.plan import Delta
 from agentic_kernel_engine.seams.compactor import Compaction
 from agentic_kernel_engine.seams.delegation import ChildTasks
-from agentic_kernel_engine.seams.governor import Proposal
 from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.memory import Item, Memory
+from agentic_kernel_engine.seams.memory_governor import Proposal
 from agentic_kernel_engine.seams.middleware import Recovery
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.policies import RiskPolicy

@@ -13,7 +13,7 @@ from ..plans.budget import plus, without
 from ..plans.limits import Limits
 from ..seams.agent_tool import unless
 from .approvals import apply_decisions
-from .grants import announce, place_of, reclaim
+from .budget_grants import announce, place_of, reclaim
 from .run import LoopRun
 from .state import AtHand
 

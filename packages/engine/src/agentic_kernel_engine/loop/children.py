@@ -22,7 +22,7 @@ from ..tools.call import key as key_of
 from ..tools.call import stored
 from ..tools.registry import ToolRegistry
 from ..waiting import asked, surfaced
-from . import grants
+from . import budget_grants
 from .approvals import apply_decisions, ask_for_children
 from .run import LoopRun
 from .state import AtHand, State
@@ -43,7 +43,7 @@ async def delegate(wiring: Wiring, run: LoopRun, at_hand: AtHand, index: int) ->
                 return await _join(wiring.delegation, run, at_hand, index, action.child)
             case "cancel":
                 await wiring.delegation.cancel(run.job, action.child)
-                await grants.close_grant(run, action.child)
+                await budget_grants.close_grant(run, action.child)
                 return Observation(output={"child": action.child, "status": "cancelled"})
     except (CannotStart, DelegationRefused, TaskExists, TaskNotFound) as refused:
         return Observation(error=CHILD_FAILED, message=str(refused)[:_LONGEST])
@@ -80,7 +80,7 @@ async def _spawn(
     if known is None:
         said: dict[str, Any] = {"child": child.id, "agent": action.agent}
         parts = _to_spawn(at_hand, index)
-        grant = await grants.open_grant(run, child.id, run.delegation, parts=parts)
+        grant = await budget_grants.open_grant(run, child.id, run.delegation, parts=parts)
         if grant is not None:
             said["grant"] = grant
         at_hand.children[slot] = child.id
@@ -90,12 +90,12 @@ async def _spawn(
     try:
         await wiring.delegation.spawn(run.job, child)
     except TaskExists:
-        grants.drop(run, child.id)  # The id belongs to a Task of another parent.
+        budget_grants.drop(run, child.id)  # The id belongs to a Task of another parent.
         raise
     except (CannotStart, DelegationRefused):
-        await grants.close_grant(run, child.id)
+        await budget_grants.close_grant(run, child.id)
         raise
-    grants.begun(run, child.id)
+    budget_grants.begun(run, child.id)
     return Observation(output={"child": child.id})
 
 
@@ -122,7 +122,7 @@ async def _join(
     run.state.at_hand = at_hand
 
     if run.untold:
-        await grants.announce(run)
+        await budget_grants.announce(run)
     while (task := await unless(job, run.leaving, delegation.join(job, child), run)) is None:
         if run.out_of_time:
             run.ending = run.end_at(StopReason.TIMEOUT)
@@ -133,14 +133,14 @@ async def _join(
         if run.reallotted:
             apply_decisions(run)
         await run.checkpoint()
-        await grants.tell(run)
+        await budget_grants.tell(run)
     waiting = asked(task)
     if waiting is not None:
         at_hand.awaited[slot] = surfaced(task, waiting)
         await ask_for_children(run, at_hand)
         return await _join(delegation, run, at_hand, index, child)
     said: dict[str, Any] = {"child": child, "status": task.status.value}
-    used = await grants.close_grant(run, child, task)
+    used = await budget_grants.close_grant(run, child, task)
     if used is not None:
         said["used"] = used
     run.record(vocabulary.CHILD_ENDED, **said)

@@ -35,8 +35,8 @@ from ..principal import NOBODY, Principal
 from ..seams.capabilities import AgentTools, CapabilityRegistry, check_options
 from ..seams.compactor import Compactor
 from ..seams.delegation import ChildTasks, Delegation, Metering
-from ..seams.governor import MemoryGovernor
 from ..seams.memory import Memory
+from ..seams.memory_governor import MemoryGovernor
 from ..seams.middleware import Hooks
 from ..seams.planner import Context, Planner, TakesOptions, model_of
 from ..seams.policy import Hiding, Policy

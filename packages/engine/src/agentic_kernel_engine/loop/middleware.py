@@ -19,7 +19,7 @@ from ..seams.planner import Context
 from ..seams.policy import decided
 from ..tools.call import Invocation
 from ..tools.tool import Tool
-from .grants import settle_call
+from .budget_grants import settle_call
 from .planner_calls import CheckedPlan, PlannerCalls, checked_plan
 from .run import LoopRun
 from .state import AtHand

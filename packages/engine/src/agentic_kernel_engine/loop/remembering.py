@@ -24,8 +24,8 @@ from ..plans.observation import Observation
 from ..plans.plan import Plan
 from ..plans.reasons import StopReason
 from ..plans.transcript import UserMessage
-from ..seams.governor import MAX_PROPOSALS, MemoryGovernor, Proposal
 from ..seams.memory import MAX_NAME, MAX_TEXT, Hit, Item, Memory, Origin, Query, Scope
+from ..seams.memory_governor import MAX_PROPOSALS, MemoryGovernor, Proposal
 from ..seams.planner import Context
 from .continuation import SESSION
 from .run import LoopRun

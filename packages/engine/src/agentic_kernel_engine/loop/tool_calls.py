@@ -33,7 +33,7 @@ from ..tools.caller import Caller
 from ..tools.deadline import DeadlinePassed
 from ..tools.exceptions import Unfinished
 from ..tools.tool import ToolContext
-from . import children, grants
+from . import budget_grants, children
 from .approvals import ask_for_children
 from .budget_cuts import make_room
 from .middleware import after_tool, before_tool
@@ -84,7 +84,7 @@ async def call_tools(
     if at_hand.awaited:
         at_hand.awaited = {}
     if agents:
-        await grants.announce(run)
+        await budget_grants.announce(run)
     opened = await _grant(run, made) if agents else {}
     if effect and (opened or not again):
         await _prepare(run, at_hand, made, opened)
@@ -146,7 +146,7 @@ def _give_back(
         if isinstance(each, Invocation):
             child = child_id(each.tool.name, each.context.key)
             if child in opened:
-                grants.drop(run, child)
+                budget_grants.drop(run, child)
 
 
 def _calls_left(limits: Limits, spent: Spent, wanted: int) -> int:
@@ -192,7 +192,7 @@ async def make_way(run: LoopRun, at_hand: AtHand, found: dict[int, Observation])
     if await ask_for_children(run, at_hand):
         return
     await run.checkpoint()
-    await grants.tell(run)
+    await budget_grants.tell(run)
 
 
 async def _prepare(
@@ -236,7 +236,7 @@ async def _grant(run: LoopRun, made: list[Invocation | Observation]) -> dict[str
     wanted = [each for each in wanted if each[2] not in held]
     for done, (at, tool, child) in enumerate(wanted):
         try:
-            grant = await grants.open_grant(
+            grant = await budget_grants.open_grant(
                 run, child, tool.delegation, parts=len(wanted) - done, via=tool.name, calls=open_
             )
         except DelegationRefused as refused:
@@ -355,7 +355,7 @@ async def _performed(
             if at_hand.decided:
                 at_hand.decided.pop(str(each.context.index), None)
     if each.context.caller is not None:
-        await grants.settle_call(run, each, observation)
+        await budget_grants.settle_call(run, each, observation)
     return await after_tool(hooks, run, each, observation) if hooks.after_tool else observation
 
 

@@ -17,8 +17,8 @@ from ..principal import Principal
 from ..seams.capabilities import CapabilityRegistry
 from ..seams.compactor import Compactor
 from ..seams.delegation import Delegation
-from ..seams.governor import MemoryGovernor
 from ..seams.memory import Memory
+from ..seams.memory_governor import MemoryGovernor
 from ..seams.middlewares.fallback import Fallback
 from ..seams.middlewares.retry import Retry
 from ..seams.planner import Planner

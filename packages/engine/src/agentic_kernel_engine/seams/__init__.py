@@ -33,7 +33,6 @@ from .delegation import (
     Waiting,
     child_of,
 )
-from .governor import MemoryGovernor, Proposal, SessionMemoryGovernor
 from .memory import (
     MAX_TEXT,
     Export,
@@ -50,6 +49,7 @@ from .memory import (
     check_reason,
     check_scope,
 )
+from .memory_governor import MemoryGovernor, Proposal, SessionMemoryGovernor
 from .middleware import Middleware, Recovery
 from .planner import AsksModel, Context, Counting, Forecast, Planner, TakesOptions, model_of
 from .planners import RuleBasedPlanner, ScriptedPlanner, Streamed
