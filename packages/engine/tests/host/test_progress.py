@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import agentic_kernel_engine as engine
 from agentic_kernel import InvalidValue, TaskStatus
-from agentic_kernel_engine import InMemoryObserver, Job, MemoryStore, Record
+from agentic_kernel_engine import Event, InMemoryObserver, Job, MemoryStore, Record
 from agentic_kernel_engine.stored import decode_change, encode_change, encode_record
 
 from ..conftest import Acting, Crash, NewTask
@@ -303,3 +304,22 @@ async def test_a_change_holds_neither_the_input_nor_what_was_stored_before(
         assert len(encode_record(await host.record(done.id))) > 20_000
     assert len(done.supplements) == 30
     assert max(map(len, changes)) < 500
+
+
+@pytest.mark.parametrize("more", [{}, {"type": "of its own"}], ids=str)
+async def test_a_delta_keeps_the_moment_that_it_was_given(
+    new_task: NewTask, acting: type[Acting], more: dict[str, Any]
+) -> None:
+    moment = datetime(2020, 1, 2, tzinfo=UTC)
+
+    async def act(job: Job) -> None:
+        job.emit(Event("run.delta", {"text": "then", **more}, moment))
+        job.emit(Event("run.delta", {"text": "now", "channel": "other", **more}))
+
+    async with Host(acting(act), MemoryStore()) as host:
+        done = await host.run(new_task())
+        told = [each async for each in host.stream(done.id) if each.type == "run.delta"]
+    assert [(each.data["text"], each.at == moment) for each in told] == [
+        ("then", True), ("now", False)
+    ]  # fmt: skip
+    assert all(each.data.get("type") == more.get("type") for each in told)

@@ -392,6 +392,15 @@ async def test_the_limits_of_a_task_replace_those_of_its_loop(new_task: NewTask)
 
 
 @pytest.mark.rule("R19")
+async def test_the_terms_of_a_task_outlive_its_run(new_task: NewTask) -> None:
+    store = MemoryStore()
+    async with Host(Named(ANN), store, **BRISK) as host:
+        ended = await host.run(new_task(), principal=ANN)
+    kept = decoded((await store.load(ended.id)).terms)
+    assert (kept.name, kept.tenant) == (ANN.name, ANN.tenant)
+
+
+@pytest.mark.rule("R19")
 async def test_the_limits_of_a_task_hold_where_it_goes_on(new_task: NewTask) -> None:
     store = MemoryStore()
 
