@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from agentic_kernel_engine.stored import decode_change
 from agentic_kernel_file import FileStore, Sizes
 
 from .disks import CountingFiles, UnsyncedFiles
-from .records import ended, events, paused, running, step
+from .records import LATER, ended, events, paused, running, step
 from .test_crashes import compacted
 
 TASKS = 12_000
@@ -64,6 +65,33 @@ async def test_few_appends_change_the_length_of_their_file(tmp_path: Path) -> No
     store.close()
     assert max(lengths) > 1_000_000
     assert len(lengths) <= 4
+
+
+async def test_a_compaction_keeps_the_tasks_that_only_the_table_has(tmp_path: Path) -> None:
+    """Tasks of the table are moved in the log, or pruned, before and after the others."""
+    store = FileStore(
+        tmp_path / "state", files=UnsyncedFiles(), sizes=Sizes(segment=1 << 14, tail=1 << 15)
+    )
+    records = {name: running(name) for name in "abcdefgh"}
+    for record in records.values():
+        await store.insert(record)
+    await store.commit(records["c"], ended(records["c"]))
+    records["c"] = ended(records["c"])
+    for moving in ("b", "bf", "ah"):  # each round ends in a new table
+        tables = {path.name for path in store.folder.glob("table-*")}
+        if moving == "bf":
+            assert await store.prune(LATER + timedelta(days=1)) == 1
+            del records["c"]
+        for name in moving:
+            records[name] = await _stepped(store, records[name], 200)
+        compacted()
+        assert {path.name for path in store.folder.glob("table-*")} != tables
+        assert {name: await store.load(name) for name in records} == records
+    store.close()
+    again = FileStore(tmp_path / "state", files=UnsyncedFiles())
+    assert {name: await again.load(name) for name in records} == records
+    assert [each.task.id for each in await again.find()] == sorted(records)
+    again.close()
 
 
 async def test_bytes_per_step_stay_flat_when_the_log_is_compacted(tmp_path: Path) -> None:
