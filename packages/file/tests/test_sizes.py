@@ -86,8 +86,7 @@ async def test_a_compaction_keeps_the_tasks_that_only_the_table_has(tmp_path: Pa
             records[name] = await _stepped(store, records[name], 200)
         compacted()
         assert {path.name for path in store.folder.glob("table-*")} != tables
-        assert {name: await store.load(name) for name in records} == records
-    store.close()
+    store.close()  # It reads the others nowhere: a Task that was read is in the index, too.
     again = FileStore(tmp_path / "state", files=UnsyncedFiles())
     assert {name: await again.load(name) for name in records} == records
     assert [each.task.id for each in await again.find()] == sorted(records)
