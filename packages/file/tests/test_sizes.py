@@ -68,9 +68,9 @@ async def test_few_appends_change_the_length_of_their_file(tmp_path: Path) -> No
 
 
 async def test_a_compaction_keeps_the_tasks_that_only_the_table_has(tmp_path: Path) -> None:
-    """Tasks of the table are moved in the log, or pruned, before and after others at rest."""
+    """Tasks of the table are moved in the log, or pruned, before and after others that ended."""
     folder, records = tmp_path / "state", {name: running(name) for name in "abcdefgh"}
-    records |= {name: paused(records[name]) for name in "degh"}
+    records |= {name: ended(records[name], LATER + timedelta(days=2)) for name in "degh"}
     records["c"] = ended(records["c"])
     for moving in ("b", "bf", "af"):  # each round ends in a new table
         # A store that has read a Task keeps it in the index, too: so each round has a new store.
