@@ -20,7 +20,7 @@ from .verdict import HUNG, NOT_RUN, NOTICED, SURVIVED, UNDECIDED, Verdict
 LIMIT = 240.0
 """Seconds after which the tests of one mutant hang. Without a fault they take about 12, and more
 on a machine with other work."""
-_OUT_OF_TIME = "did not end within its limit"
+_OUT_OF_TIME = re.compile(r"did not end within its limit|^Timeout \(", re.MULTILINE)
 """What a test says that reached its own limit."""
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
@@ -57,7 +57,7 @@ class Bed:
             status, said = self._run(tests)
         finally:
             path.write_text(text, encoding="utf-8")
-        if status is None or _OUT_OF_TIME in said:
+        if status is None or _OUT_OF_TIME.search(said):
             return self._hung(mutant, tests)
         if status == 0:
             return Verdict(mutant, SURVIVED, tests=len(tests))
