@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 from typing import Any
 
 import pytest
 
+from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host, Limits, Loop, MemoryStore
 from agentic_kernel_engine.plans.action import FinalAnswer, Thought
 from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.seams.planner import Context
+from agentic_kernel_engine.tools.deadline import BoundedStream, DeadlinePassed
 
 from ..scripting import new_task
 
@@ -106,3 +110,61 @@ async def test_a_hook_that_changes_the_context_has_it_counted_again() -> None:
     async with Host(loop) as host:
         assert (await host.run(new_task())).result == "hi"
     assert planner.asked == 2
+
+
+class Hangs(Counts):
+    """Its vendor does not answer the first count."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began = asyncio.Event()
+        self.cancelled = False
+
+    async def count(self, context: Context) -> int | None:
+        if not self.began.is_set():
+            self.began.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                self.cancelled = True
+                raise
+        return await super().count(context)
+
+
+async def test_max_seconds_cancels_a_count() -> None:
+    planner = Hangs()
+    async with asyncio.timeout(5):
+        done = await ended(planner, max_input_tokens=500, max_seconds=0.05)
+    assert done.failure.code == "engine/timeout"
+    assert (planner.cancelled, planner.seen) == (True, [])
+
+
+async def test_a_pause_interrupts_a_count_which_is_made_again_after_it() -> None:
+    planner = Hangs()
+    async with Host(Loop(planner, limits=Limits(max_input_tokens=500))) as host, asyncio.timeout(5):
+        task = new_task()
+        await host.dispatch(task)
+        await planner.began.wait()
+        await host.pause(task.id)
+        await host.wait(task.id, TaskStatus.PAUSED)
+        assert (planner.cancelled, planner.asked) == (True, 0)
+        await host.resume(task.id)
+        assert (await host.wait(task.id)).result == "hi"
+    assert (planner.asked, planner.seen) == (1, [53])
+
+
+async def test_a_planner_without_time_for_its_stream_leaves_no_coroutine() -> None:
+    class NoTime:
+        @property
+        def seconds_left(self) -> float:
+            return 0.0
+
+    async def pieces() -> Any:
+        yield FinalAnswer("hi")
+
+    stream = BoundedStream(pieces(), NoTime(), "a stream")
+    with pytest.raises(DeadlinePassed):
+        await anext(stream)
+    await stream.aclose()
+    del stream
+    gc.collect()

@@ -17,13 +17,14 @@ from agentic_kernel import InvalidValue
 
 from .. import edges, values
 from ..events import Checked
-from ..faults import is_a, not_unwinding, text_of
+from ..faults import Stray, contained, is_a, not_unwinding, origin, text_of
 from ..plans import vocabulary
 from ..plans.action import ACTIONS, TEXTS, FinalAnswer, ToolCall
 from ..plans.ending import End, PlannerError
 from ..plans.limits import unaffordable
 from ..plans.plan import LARGEST, NOTHING_USED, Delta, Plan, Usage
 from ..plans.reasons import StopReason
+from ..seams.agent_tool import unless
 from ..seams.middleware import Hooks
 from ..seams.planner import Context, Counting, Forecast, Planner
 from ..tools.deadline import BoundedStream, DeadlinePassed, bounded
@@ -95,7 +96,7 @@ class PlannerCalls:
         """
         worst, reserved = self.forecast(context), run.state.reserved
         if unaffordable(run.limits, run.state.spent, worst) is not None:
-            worst = await self._counted(context, worst)
+            worst = await self._counted(run, context, worst)
         if unaffordable(run.limits, run.state.spent, worst) is not None:
             spent = run.state.spent
             await make_room(run, lambda left: unaffordable(left, spent, worst) is None, fence=True)
@@ -106,17 +107,32 @@ class PlannerCalls:
             run.state.reserved = worst
             await run.commit()
 
-    async def _counted(self, context: Context, worst: Usage) -> Usage:
+    async def _counted(self, run: LoopRun, context: Context, worst: Usage) -> Usage:
         """The forecast after the vendor counted the prompt; the same if it does not count.
+
+        A pause that waits interrupts the count. If the pause is withdrawn, the count is made again.
 
         Raises:
             PlannerError: The count is not a number of tokens.
+            End: The run's time is over before the count; the count was cancelled.
+            RunEnded: A pause took effect during the count.
         """
         planner = context.planner or self._planner
         counting: Counting | None = edges.optional(planner, "planner", Counting)
         if counting is None:
             return worst
-        tokens = await counting.count(context)
+        while True:
+            try:
+                tokens = await unless(
+                    run.job, lambda: run.job.stopping, contained(_count(counting, run, context))
+                )
+            except DeadlinePassed:
+                raise run.end_at(StopReason.TIMEOUT) from None
+            except Stray as stray:
+                raise origin(stray) from None
+            if not run.job.stopping:
+                break
+            await run.checkpoint()
         if tokens is None:
             return worst
         _check_usage(Usage(tokens), "engine/bad_forecast")
@@ -253,6 +269,14 @@ class PlannerCalls:
             if close is not None:
                 await close()
         raise _bad_plan(f"the planner's stream ended without a plan; {_WANTED}")
+
+
+async def _count(counting: Counting, run: LoopRun, context: Context) -> int | None:
+    """The vendor's count, up to the run's deadline."""
+    tokens: int | None = await bounded(
+        counting.count(context), run, f"a planner's count for task {run.task.id}"
+    )
+    return tokens
 
 
 def take_up(run: LoopRun, plan: Plan, form: msgspec.Raw) -> AtHand:

@@ -77,7 +77,8 @@ class Counting(Protocol):
     async def count(self, context: Context) -> int | None:
         """The most tokens of the prompt of a call; None if the vendor does not tell.
 
-        The Loop then sets `Context.prompt_tokens`, by which a `Forecast` can tell less.
+        The Loop then sets `Context.prompt_tokens`, by which a `Forecast` can tell less. It cancels
+        the count at ``max_seconds`` and at a pause, and asks again after the pause.
         """
         ...
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Coroutine
 from typing import Any, Final, Protocol
 
-from ..faults import Stray, contained, origin
+from ..faults import Stray, contained, origin, strays
 
 GRACE: Final = 1.0
 """Seconds that a call has to end after its cancellation at the deadline."""
@@ -137,7 +137,7 @@ class BoundedStream:
         self._wanted.set()
         task = self._task
         if task is None:
-            task = self._task = asyncio.create_task(contained(self._read()))
+            task = self._task = asyncio.create_task(self._read())
             task.add_done_callback(self._wake)
             self._check()
         if not task.done() and not self._late:
@@ -161,19 +161,28 @@ class BoundedStream:
             _result(task)
 
     async def _read(self) -> None:
-        """Hand over one piece each time that one is wanted."""
+        """Hand over one piece each time that one is wanted.
+
+        It does the work of `contained` itself: the task may be cancelled before its first step, and
+        would then leave a coroutine inside it that was never awaited.
+        """
         try:
-            await self._wanted.wait()
-            self._wanted.clear()
-            async for piece in self._stream:
-                self._piece = piece
-                self._ready.set()
+            try:
                 await self._wanted.wait()
                 self._wanted.clear()
-        finally:
-            close = getattr(self._stream, "aclose", None)
-            if close is not None:
-                await close()
+                async for piece in self._stream:
+                    self._piece = piece
+                    self._ready.set()
+                    await self._wanted.wait()
+                    self._wanted.clear()
+            finally:
+                close = getattr(self._stream, "aclose", None)
+                if close is not None:
+                    await close()
+        except BaseException as fault:
+            if strays(fault):
+                raise Stray from fault
+            raise
 
     def _wake(self, _: object) -> None:
         self._ready.set()
