@@ -20,7 +20,7 @@ from .verdict import HUNG, NOT_RUN, NOTICED, SURVIVED, UNDECIDED, Verdict
 LIMIT = 240.0
 """Seconds after which the tests of one mutant hang. Without a fault they take about 12, and more
 on a machine with other work."""
-_OUT_OF_TIME = re.compile(r"did not end within its limit|^Timeout \(", re.MULTILINE)
+_OUT_OF_TIME = re.compile(r"did not end within its limit|Timeout \(\d")
 """What a test says that reached its own limit."""
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
