@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -23,6 +25,7 @@ class Answer(NamedTuple):
     text: bytes
     encoding: str = "identity"
     missing: int = 0
+    gap: float | None = None
 
 
 def said(**message: Any) -> dict[str, Any]:
@@ -63,6 +66,7 @@ class LineServer:
         status: int = 200,
         encoding: str = "identity",
         missing: int = 0,
+        gap: float | None = None,
     ) -> None:
         """Answer one request of a path with these lines.
 
@@ -72,9 +76,10 @@ class LineServer:
             status: Of the response.
             encoding: What the response says that it is packed by.
             missing: Bytes that it says will come, and never do.
+            gap: Seconds between repeats of the answer, for about five seconds; None for no repeat.
         """
         text = b"".join(line if isinstance(line, bytes) else _line(line) for line in lines)
-        self._answers.setdefault(path, []).append(Answer(status, text, encoding, missing))
+        self._answers.setdefault(path, []).append(Answer(status, text, encoding, missing, gap))
 
     def forget(self, path: str) -> None:
         """Give no answers any more at a path."""
@@ -95,9 +100,15 @@ class LineServer:
                 self.send_response(answer.status)
                 self.send_header("Content-Type", "application/x-ndjson")
                 self.send_header("Content-Encoding", answer.encoding)
-                self.send_header("Content-Length", str(len(answer.text) + answer.missing))
+                if answer.gap is None:
+                    self.send_header("Content-Length", str(len(answer.text) + answer.missing))
                 self.end_headers()
                 self.wfile.write(answer.text)
+                if answer.gap is not None:
+                    with suppress(ConnectionError):
+                        for _ in range(round(5 / answer.gap)):
+                            time.sleep(answer.gap)
+                            self.wfile.write(answer.text)
 
             do_GET = do_POST  # noqa: N815 -- the name is the library's
 

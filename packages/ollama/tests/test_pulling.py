@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -105,6 +106,16 @@ async def test_a_pull_does_not_take_for_ever(
     monkeypatch.setattr(pulling, "PULL_SECONDS", 0.0)
     async with planning(lines.url, pull=True) as planner:
         assert (await failure(planner, seen())).code == "ollama/timeout"
+
+
+@pytest.mark.parametrize("gap", [0.001, 0.1])
+async def test_a_line_that_repeats_is_no_progress(lines: LineServer, gap: float) -> None:
+    missing(lines, *ANSWER)
+    lines.give("/api/pull", {**LAYER, "completed": 5}, gap=gap)
+    started = time.monotonic()
+    async with planning(lines.url, pull=True, timeout=0.5) as planner:
+        assert (await failure(planner, seen())).code == "ollama/timeout"
+        assert time.monotonic() - started < 4
 
 
 async def test_an_observer_sees_the_progress(lines: LineServer) -> None:

@@ -152,7 +152,7 @@ class OllamaPlanner(APIPlanner):
     async def _pulled(self) -> AsyncGenerator[Delta, None]:
         failures, client = self.failures, await self._client.open()
         try:
-            async with aclosing(pulled(client, self.model)) as lines:
+            async with aclosing(pulled(client, self.model, self._timeout)) as lines:
                 async for line in lines:
                     yield Delta(f"{failures.clean(line)}\n", PROGRESS)
         except Exception as error:

@@ -18,22 +18,34 @@ LONGEST: Final = 200
 """The most characters of a status in a line of progress."""
 
 
-async def pulled(client: AsyncClient, model: str) -> AsyncGenerator[str, None]:
+async def pulled(client: AsyncClient, model: str, timeout: float) -> AsyncGenerator[str, None]:
     """Yield lines of progress, without repeats; after the last one the server has the model.
 
+    Args:
+        client: The SDK's client.
+        model: Name of the model.
+        timeout: The most seconds in which no line differs from the one before it.
+
     Raises:
-        TimeoutError: The pull took longer than `PULL_SECONDS`.
+        TimeoutError: The pull took longer than `PULL_SECONDS`, or made no progress.
         Exception: Any exception of the SDK.
     """
-    deadline = asyncio.get_running_loop().time() + PULL_SECONDS
+    now = asyncio.get_running_loop().time
+    deadline = now() + PULL_SECONDS
     said = status = ""
+    state, due = None, now() + timeout
     pulling = cast("AsyncGenerator[Any, None]", await client.pull(model, stream=True))
     async with aclosing(pulling) as parts:
         while True:
-            async with asyncio.timeout_at(deadline):
+            async with asyncio.timeout_at(min(due, deadline)):
                 part = await anext(parts, None)
             if part is None:
                 break
+            seen = (part.status, part.digest, part.completed)
+            if seen != state:  # A line that repeats is no progress.
+                state, due = seen, now() + timeout
+            elif now() >= due:  # No wait of the stream suspended.
+                raise TimeoutError
             status = part.status or ""
             line = _line(part, status)
             if line != said:
