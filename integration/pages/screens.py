@@ -78,14 +78,15 @@ def screens() -> str:
 
 
 def verbs() -> str:
-    """A table of the verbs, from their help."""
+    """A table of the verbs, from their help, with the names that the help shows."""
     group: Any = get_command(app)
     lines = ["| verb | it does this |", "|---|---|"]
     for verb in VERBS:
         command = group.commands[verb]
         said = (command.help or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
-        below = ", ".join(f"`{name}`" for name in getattr(command, "commands", ()))
-        lines.append(f"| `{verb}` | {said}{f' {below}' if below else ''} |")
+        under = getattr(command, "commands", {}).values()
+        below = ", ".join(f"`{each.name}`" for each in under)
+        lines.append(f"| `{command.name}` | {said}{f' {below}' if below else ''} |")
     return "\n".join(lines)
 
 

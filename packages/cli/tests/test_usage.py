@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from agentic_kernel_cli.app import _run, parted
-from agentic_kernel_cli.commands import app
+from agentic_kernel_cli.commands import VERBS, app
 from agentic_kernel_engine import Limits
 
 from .terminals import Terminals
 
-COMMANDS = sorted(
-    "answer approve deny doctor keys kill list migrate pause prune recover rerun resume retune run "
-    "runner serve show watch".split()
-)
+COMMANDS = sorted(VERBS)
 
 
-def test_the_help_names_every_command() -> None:
-    shown = CliRunner().invoke(app, ["--help"], prog_name="agentic-kernel")
-    assert shown.exit_code == 0
-    assert all(f" {name} " in shown.output for name in COMMANDS)
+def groups(command: Any, *path: str) -> list[tuple[list[str], list[str]]]:
+    """Each group from this command on: the words that name it, and its commands."""
+    under = {name: command.commands[name] for name in getattr(command, "commands", ())}
+    found = [([*path], [*under])] if under else []
+    return found + [each for name in under for each in groups(under[name], *path, name)]
+
+
+def test_every_help_names_each_command_beside_its_description() -> None:
+    found = groups(get_command(app))
+    assert ["guard", "policy"] in [path for path, _ in found]
+    for path, names in found:
+        shown = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "200"}).output
+        _, _, commands = shown.partition("Commands")
+        rows = [line.strip("│ ").split("  ")[0] for line in commands.splitlines()]
+        assert [row for row in rows if row in names] == names
+
+
+@pytest.mark.parametrize("group", ["guard", "keys", "new"])
+def test_a_group_without_a_command_asks_for_one(
+    group: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert _run([], [group]) == 2
+    told = capfd.readouterr().err.splitlines()[-1]
+    assert told == (
+        f"agentic-kernel: name a command of agentic-kernel {group} "
+        f"(see agentic-kernel {group} --help)"
+    )
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -97,6 +97,8 @@ def _report(error: Exception, *, as_json: bool) -> int:
             message = message.removeprefix("Invalid value: ")
         context = getattr(error, "ctx", None)
         if context is not None:
+            # A group without a command has printed its help, and its error says no more.
+            message = message or f"name a command of {context.command_path}"
             message += f" (see {context.command_path} --help)"
     elif isinstance(error, InvalidValue):
         code = 2

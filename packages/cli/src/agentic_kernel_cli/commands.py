@@ -66,6 +66,8 @@ class Verbs(UserDict[str, Any]):
                 one.command(verb)(found)
                 found = one
             self.data[verb] = get_command(found)
+            # Typer gives a group no name, and the help shows the name that a command has itself.
+            self.data[verb].name = verb
             spare(self.data[verb])
         return self.data[verb]
 
