@@ -65,6 +65,15 @@ async def pay(eur: int) -> str:
     (HERE / "paid").touch()
     await asyncio.Event().wait()
 
+def butler(store):
+    script = ToolCall("note", {"text": "hello"}), FinalAnswer("noted it")
+    cashier = Host(Loop(ScriptedPlanner(*script), [note], AskFirst()), store,
+                   runtime_kinds=["cashier"])
+    asks = cashier.as_tool(name="cashier", description="Writes.")
+    script = ToolCall("cashier", {"instructions": "Note it."}), FinalAnswer("all done")
+    return Host(Loop(ScriptedPlanner(*script), [asks]), store, runtime_kinds=["butler"],
+                claims=False)
+
 def payer(store):
     script = ToolCall("pay", {"eur": 3}), FinalAnswer("all done")
     return Host(Loop(ScriptedPlanner(*script), [pay]), store, runtime_kinds=["payer"], claims=False)
@@ -147,6 +156,34 @@ def test_an_own_agent_runs_is_approved_and_answered_by_the_same_commands(
     assert task["ran_seconds"] < (ended - started).total_seconds()
     assert task["summary"] == "Write it."
     assert (folder(crew) / "notes").read_text() == "hello\n"
+
+
+def test_last_is_the_task_of_the_person_and_not_its_child(crew: Terminals) -> None:
+    app = ("--app", "crew:butler")
+    asked = crew.call(*app, "run", "--id", "it", "Note it.", code=3)
+    assert crew.call("--json", "show", "--last").lines[0]["id"] == "it"
+    *_, digest = proposed(asked.err)
+    done = crew.call(*app, "approve", "--last", digest)
+    assert done.out == "all done\n"
+    assert (folder(crew) / "notes").read_text() == "hello\n"
+
+
+def test_an_approved_child_goes_on_with_its_parent_by_the_command_that_is_told(
+    crew: Terminals,
+) -> None:
+    app = ("--app", "crew:butler")
+    crew.call(*app, "run", "--id", "it", "Note it.", code=3)
+    child, parent = crew.call("--json", "list").lines
+    assert (child["parent"], parent["id"]) == ("it", "it")
+    [asks] = child["metadata"]["engine/waiting_for"]["requests"]
+    approved = crew.call(*app, "approve", child["id"], asks["digest"])
+    said, _, command = approved.out.rstrip("\n").partition("; let it go on with: ")
+    assert said == f"{child['id']}: approved; it goes on with its parent"
+    words = shlex.split(command)[3:]
+    assert words == [*app, "recover", "it"]
+    done = crew.call(*words[:-1])
+    assert done.out == "all done\n"
+    assert "left: " not in done.err
 
 
 def test_its_text_streams_and_a_pause_a_resume_and_a_rerun_work(crew: Terminals) -> None:

@@ -131,10 +131,24 @@ async def test_the_newest_task_stands_for_an_id(host: Host) -> None:
         await find_task(host, LAST)
     await keep(host, record("old", 2), record("new", 1))
     assert (await find_task(host, wanted(None, True))).task.id == "new"
+    await keep(host, record("child", 0, parent="new"))
+    assert (await find_task(host, LAST)).task.id == "new"
     assert wanted("id", False) == "id"
     for given, last in (("id", True), (None, False)):
         with pytest.raises(typer.BadParameter):
             wanted(given, last)
+
+
+async def test_children_alone_have_no_last_task(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, "FAR", 7)
+    monkeypatch.setattr(place, "_PAGE", 1)
+    await keep(host, record("far", 9), *(record(f"child-{n}", n, parent="x") for n in range(7)))
+    with pytest.raises(InvalidValue, match="the newest 7 Tasks are all children"):
+        await find_task(host, LAST)
+    monkeypatch.setattr(place, "FAR", 8)
+    assert (await find_task(host, LAST)).task.id == "far"
 
 
 class Screen(rendering.Paper):

@@ -10,7 +10,6 @@ from agentic_kernel import CannotStart, IllegalTransition, Task, TaskStatus
 from agentic_kernel_engine import Event, EventId, Host, Record, Unreadable
 from agentic_kernel_engine.events import TASK_PAUSED
 
-from .kinds import elsewhere
 from .place import find_task, orphaned
 from .running import CODES
 from .stop import Stop
@@ -46,8 +45,8 @@ async def pause(host: Host, task_id: str, patience: float) -> tuple[Task, str]:
     return task, f"it ended first: {task.status.value}"
 
 
-async def resume(host: Host, record: Record, extra: str | None) -> tuple[Task, str]:
-    """Let a paused Task go on elsewhere; return the Task and the outcome.
+async def resume(host: Host, record: Record, extra: str | None) -> Task:
+    """Let a paused Task go on elsewhere; return the Task.
 
     Raises:
         IllegalTransition: Another caller resumed it first.
@@ -56,7 +55,7 @@ async def resume(host: Host, record: Record, extra: str | None) -> tuple[Task, s
     receipt = await host.resume(task.id, extra, at_version=record.version)
     if not receipt.changed:
         raise IllegalTransition(task.id, receipt.snapshot.status, "resume")
-    return receipt.snapshot, f"resumed; {elsewhere(task.runtime_kind)}"
+    return receipt.snapshot
 
 
 async def kill(host: Host, given: str, *, force: bool) -> tuple[Task, str]:

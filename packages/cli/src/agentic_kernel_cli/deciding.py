@@ -16,9 +16,9 @@ from agentic_kernel_engine.plans import vocabulary
 from . import rendering, waiting
 from .grants import Grant, check_no_flags
 from .invocation import Invocation
-from .kinds import elsewhere, serves
+from .kinds import serves
 from .place import find_task, orphaned
-from .proposals import way_back
+from .proposals import onward, way_back
 from .running import settle
 from .text import label, visible
 from .user import process_user
@@ -118,11 +118,11 @@ def decide(
 
     check_no_flags(grant, f"a Host that serves {label(task.runtime_kind)}")
 
-    async def deciding(host: Host) -> Task:
-        return await settle(host, record, decisions)
+    async def deciding(host: Host) -> tuple[Task, str]:
+        return await settle(host, record, decisions), await onward(called, host, record)
 
-    after = called.controlled(deciding)
-    called.report(after, f"{outcome}; {elsewhere(task.runtime_kind)}")
+    after, way_on = called.controlled(deciding)
+    called.report(after, f"{outcome}; {way_on}")
     return 0
 
 

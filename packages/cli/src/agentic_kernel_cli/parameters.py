@@ -30,7 +30,12 @@ TaskOrLast = Annotated[
     ),
 ]
 Last = Annotated[
-    bool, typer.Option("--last", help="The newest Task, in place of an ID.", show_default=False)
+    bool,
+    typer.Option(
+        "--last",
+        help="The newest Task that is no child of another, in place of an ID.",
+        show_default=False,
+    ),
 ]
 
 

@@ -21,7 +21,8 @@ from .text import command_line, label
 FAR: Final = 10_000
 """The most Tasks that are looked at for the last characters of an id, the newest first."""
 _LISTED = 5
-"""Maximum number of readable and of unreadable Tasks that are looked up for an abbreviated id."""
+"""Maximum number of readable and of unreadable Tasks that are looked up for an abbreviated id, and
+of Tasks that are looked up first for `LAST`."""
 _PAGE = 1000
 
 
@@ -87,14 +88,11 @@ async def find_task(host: Host, given: str) -> Record:
 
     Raises:
         TaskNotFound: No Task fits.
-        InvalidValue: Several Tasks fit, the part is too short, or there is no Task yet.
+        InvalidValue: Several Tasks fit, the part is too short, or there is no Task for `LAST`.
         Unreadable: The Task is stored, but this version cannot read it.
     """
     if given is LAST:
-        newest = await host.store.find(newest=True, limit=1)
-        if not newest:
-            raise InvalidValue("--last", "there is no Task yet")
-        return newest[0]
+        return await _last(host)
     try:
         return await host.record(given)
     except TaskNotFound:
@@ -114,6 +112,30 @@ async def find_task(host: Host, given: str) -> Record:
             "ID", f"{label(given)} fits {', '.join(map(label, found))}; give more characters"
         )
     return await host.record(found[0])
+
+
+async def _last(host: Host) -> Record:
+    """The newest Task that has no parent: a person or a program dispatched it.
+
+    Raises:
+        InvalidValue: There is none among the newest `FAR` Tasks.
+    """
+    place, looked = None, 0
+    while looked < FAR:
+        size = min(_PAGE, FAR - looked) if looked else _LISTED
+        page = await host.store.find(newest=True, after=place, limit=size)
+        for record in page:
+            if record.parent is None:
+                return record
+        looked += len(page)
+        if len(page) < size:
+            break
+        place = (page[-1].task.created_at, page[-1].task.id)
+    if not looked:
+        raise InvalidValue("--last", "there is no Task yet")
+    raise InvalidValue(
+        "--last", f"the newest {looked:,} Tasks are all children of other Tasks; give an ID"
+    )
 
 
 async def _beginning(host: Host, part: str) -> list[str]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from agentic_kernel import CannotStart, Task, TaskStatus
+from agentic_kernel import CannotStart, Task, TaskNotFound, TaskStatus
 
 from . import waiting
 from .grants import Wish
-from .kinds import serves, taker
-from .place import Place
+from .kinds import elsewhere, serves, taker
+from .place import Place, orphaned
 from .text import label
 
 if TYPE_CHECKING:
+    from agentic_kernel_engine import Host, Record
+
     from .application import Ways
     from .invocation import Invocation
 
@@ -47,6 +49,8 @@ def proposal(place: Place | Ways, task: Task) -> str | None:
     return place.command(verb, task.id, *then, *flags)
 
 
+_HIGHEST: Final = 100
+"""The most parents that are looked up, one above the other."""
 APP: Final = "MODULE:OBJECT"
 """Stands for the app that a person may have."""
 
@@ -63,6 +67,30 @@ def way_back(called: Invocation, task: Task) -> str:
         return f"let it go on with: {recover}"
     own = called.place.command("--app", APP, "recover", "--", task.id)
     return f"start a Host that serves {label(task.runtime_kind)}, or name yours: {own}"
+
+
+async def onward(called: Invocation, host: Host, record: Record) -> str:
+    """How a Task goes on that this command controls, but does not run: the end of a sentence.
+
+    A child goes on when the Task above it runs, in the Host that serves that one.
+    """
+    above = await _highest(host, record)
+    if above is not None and await orphaned(host, above):
+        return f"it goes on with its parent; {way_back(called, above.task)}"
+    return elsewhere(record.task.runtime_kind)
+
+
+async def _highest(host: Host, record: Record) -> Record | None:
+    """The parent, or the Task highest above it that is stored here; None if there is none."""
+    found = None
+    for _ in range(_HIGHEST):
+        if record.parent is None:
+            break
+        try:
+            found = record = await host.record(record.parent)
+        except TaskNotFound:
+            break  # Its store is another one.
+    return found
 
 
 def host_of(place: Place | Ways, task: Task) -> str | None:

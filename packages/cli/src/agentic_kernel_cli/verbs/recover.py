@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -67,6 +68,7 @@ def recover(
         return 0
     grants: dict[str, Grant] = {}
     own: list[Task] = []
+    left: list[CannotStart] = []
     for record in found:
         if called.app is not None and called.app_serves(record.task.runtime_kind):
             own.append(record.task)
@@ -74,8 +76,13 @@ def recover(
         try:
             check_mine(record)
             grants |= called.granted(record.task, grant, named=bool(given))
-        except CannotStart as left:
-            _leave(called, left)
+        except CannotStart as error:
+            left.append(error)
+    run = {*(task.id for task in own), *grants}
+    below = _descendants(found, run)
+    for refusal in left:
+        if refusal.task_id not in below:
+            _leave(called, refusal)
     codes = []
     if own:
         if called.app is not None and not grants:
@@ -87,7 +94,39 @@ def recover(
     if grants:
         taken = [record.task for record in found if record.task.id in grants]
         codes.append(called.run(grants, lambda here: here.take_up(taken)))
+    # The run of a Task may have run its children too, in a Host of its own.
+    later = [refusal for refusal in left if refusal.task_id in below]
+
+    async def remaining(host: Host) -> list[CannotStart]:
+        return [each for each in later if await _is_abandoned(host, each.task_id)]
+
+    for refusal in called.controlled(remaining) if later else ():
+        _leave(called, refusal)
     return next((code for code in codes if code), 0) if codes else LEFT
+
+
+def _descendants(found: Sequence[Record], run: Set[str]) -> set[str]:
+    """The ids of those whose parent, or a Task above it, is among the Tasks that are run."""
+    below: set[str] = set()
+    while more := {
+        record.task.id
+        for record in found
+        if record.parent in run | below and record.task.id not in run | below
+    }:
+        below |= more
+    return below
+
+
+async def _is_abandoned(host: Host, task_id: str | None) -> bool:
+    from agentic_kernel import TaskNotFound
+
+    from ..place import orphaned
+
+    assert task_id is not None  # The refusals of this command name their Tasks.
+    try:
+        return await orphaned(host, await host.record(task_id))
+    except TaskNotFound:  # Another process pruned it.
+        return False
 
 
 def _leave(called: Invocation, left: CannotStart) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +23,10 @@ from ..parameters import (
     wanted,
 )
 from ..text import label
+
+if TYPE_CHECKING:
+    from agentic_kernel import Task
+    from agentic_kernel_engine import Host
 
 
 def resume(
@@ -48,7 +52,7 @@ def resume(
     from .. import control, waiting
     from ..deciding import found
     from ..grants import check_no_flags
-    from ..proposals import proposal
+    from ..proposals import onward, proposal
 
     called, grant = invocation(context), granted_by(context)
     record = found(called, wanted(given, last))
@@ -61,7 +65,12 @@ def resume(
     if not serves(kind):
         check_no_flags(grant, f"a Host that serves {label(kind)}")
         waiting.check_resumed(record.task, proposal(called.ways, record.task))
-        called.report(*called.controlled(lambda host: control.resume(host, record, extra)))
+
+        async def resuming(host: Host) -> tuple[Task, str]:
+            after = await control.resume(host, record, extra)
+            return after, f"resumed; {await onward(called, host, record)}"
+
+        called.report(*called.controlled(resuming))
         return 0
     grants = called.granted(record.task, grant)
     return called.run(grants, lambda here: here.resume(record, extra))
