@@ -294,7 +294,9 @@ def test_a_worker_process_that_crashes_is_an_error_and_no_finding(project: Path,
     assert all(row["failed"] == 0 for row in document["adapters"])
 
 
-def test_a_report_that_was_edited_is_refused(project: Path, run: Run) -> None:
+def test_a_report_that_was_edited_is_refused(
+    project: Path, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
     run("-k", "nothing_is_overridden")
     path = project / "report.json"
     path.write_text(path.read_text().replace('"not run"', '"passed"', 1))
@@ -302,6 +304,7 @@ def test_a_report_that_was_edited_is_refused(project: Path, run: Run) -> None:
         verify(path, project)
     assert refusal.value.said != refusal.value.found
     assert main(["verify", str(path), "--root", str(project)]) == 1
+    assert capsys.readouterr().err.startswith(f"{path} was edited: ")
 
 
 def test_a_report_of_other_sources_or_versions_is_refused(project: Path, run: Run) -> None:

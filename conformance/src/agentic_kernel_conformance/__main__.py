@@ -128,7 +128,11 @@ def _verify(path: Path, root: Path, *, again: bool) -> int:
 
 
 def _refuse(error: Exception, code: int) -> int:
-    sys.stderr.write(f"{type(error).__name__}: {error}\n")
+    if isinstance(error, OSError) and error.filename is not None:
+        said = f"{error.filename}: {error.strerror}"
+    else:
+        said = str(error)
+    sys.stderr.write(f"{said}\n")
     return code
 
 

@@ -176,11 +176,13 @@ def results(place: Path) -> dict[str, dict[str, Any]]:
     Raises:
         NoResults: There is none, or a file is not one of them.
     """
+    record = "record some with `agentic-kernel-conformance bench --json FILE`"
+    if not place.exists():
+        raise NoResults(f"{place}: there is no such file or folder; {record}")
     files = [place] if place.is_file() else sorted(place.glob("*.json"))
     if not files:
         raise NoResults(
-            f"{place}: no results; record some with `agentic-kernel-conformance bench --json "
-            f"FILE`, or run python benchmarks/run.py --into {place}"
+            f"{place}: no results; {record}, or run python benchmarks/run.py --into {place}"
         )
     return {path.stem: _read(path) for path in files}
 

@@ -348,6 +348,37 @@ def test_a_part_of_a_digest_that_is_too_short_says_how_long_it_must_be(
     )
 
 
+# The parser
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("completion",), "give SHELL: bash, zsh, fish "),
+        (("completion", "powershell"), "'SHELL': 'powershell' is not one of 'bash', 'zsh', "),
+        (("list", "--status", "bogus"), "'--status': 'bogus' is not one of 'running', 'paused', "),
+        (("list", "--limit", "x"), "'--limit': must be a whole number "),
+        (("list", "--limit", "0"), "'--limit': must be 1 or more "),
+        (("retune", "it", "--max-cost", "-1"), "'--max-cost': must be 0 or more "),
+        (("retune", "it", "--max-cost", "x"), "'--max-cost': must be a number "),
+        (("keys", "make", "--days", "1e9"), "'--days': must be 36500 or less "),
+    ],
+)
+def test_a_value_that_the_parser_refuses_is_told_in_plain_words(
+    told: Told, words: tuple[str, ...], said: str
+) -> None:
+    message = told(*words)
+    assert said in message
+    assert "error" not in message
+    assert "Input" not in message
+
+
+def test_a_file_url_with_two_slashes_needs_three(told: Told) -> None:
+    assert told("--state", "file://x.db", "list").endswith(
+        "a file: URL needs three slashes, like file:///srv/tasks"
+    )
+
+
 # --last
 
 

@@ -88,13 +88,14 @@ def _report(error: Exception, *, as_json: bool) -> int:
     from agentic_kernel import InvalidValue, KernelError
 
     from .grants import LeftAlone
+    from .wording import parsed, worded
 
     code, message = 1, said(error)
     if isinstance(error, typer.TyperException):
         code, message = error.exit_code, error.format_message()
         if isinstance(error, typer.BadParameter):
             # The parser writes this in front of a sentence that a verb wrote.
-            message = message.removeprefix("Invalid value: ")
+            message = parsed(message).removeprefix("Invalid value: ")
         context = getattr(error, "ctx", None)
         if context is not None:
             # A group without a command has printed its help, and its error says no more.
@@ -107,8 +108,6 @@ def _report(error: Exception, *, as_json: bool) -> int:
     elif not isinstance(error, (KernelError, OSError)):
         message = f"unexpected {type(error).__name__}: {message} (add --debug to see the traceback)"
     if isinstance(error, KernelError):
-        from .wording import worded
-
         message = worded(error) or message
     # Messages of this project already show foreign text safely. `label` would escape the
     # backslashes of a command in them.

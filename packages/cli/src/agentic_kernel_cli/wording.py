@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from agentic_kernel import IllegalTransition, InvalidValue, KernelError, TaskExists, TaskNotFound
@@ -13,6 +14,19 @@ _LONGEST: Final = 80
 """The most characters of an id that are shown."""
 _OPTIONS: Final = {"Task.id": "--id", "Task.summary": "--summary", "Task.instructions": "TEXT"}
 """The words of the command line for the fields of a new Task."""
+_PARSED: Final = [
+    (re.compile(theirs), ours)
+    for theirs, ours in (
+        (r"^Missing argument '(\w+)'\. Choose from:\s+", r"give \1: "),
+        (r",\n\t", ", "),
+        (r"^(Invalid value for '[^']+': )Value error, ", r"\1"),
+        (r": Input should be a valid integer, .*$", ": must be a whole number"),
+        (r": Input should be a valid number, .*$", ": must be a number"),
+        (r": Input should be greater than or equal to (\S+)$", r": must be \1 or more"),
+        (r": Input should be less than or equal to (\S+)$", r": must be \1 or less"),
+    )
+]
+"""The sentences of Typer and pydantic, which name their own types, and ours."""
 
 
 def worded(error: KernelError) -> str | None:
@@ -37,6 +51,13 @@ def worded(error: KernelError) -> str | None:
     if isinstance(error, InvalidValue) and error.path in _OPTIONS:
         return f"{_OPTIONS[error.path]}: {error.reason}"
     return None
+
+
+def parsed(message: str) -> str:
+    """The message of the parser about a value, in the words of the command."""
+    for theirs, ours in _PARSED:
+        message = theirs.sub(ours, message)
+    return message
 
 
 def _not_now(error: IllegalTransition) -> str:

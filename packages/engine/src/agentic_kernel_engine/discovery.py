@@ -394,13 +394,22 @@ def read_options(entry: Entry, given: Iterable[tuple[str, str]], where: str) -> 
         made = msgspec.convert(values, entry.options, strict=False)
     except msgspec.ValidationError as error:
         raise InvalidValue(
-            where, f"{error}; the options are {', '.join(map(str, known))}"
+            where, f"{_unfit(error, known, values)}; the options are {', '.join(map(str, known))}"
         ) from None
     for name in values:
         number = getattr(made, name, None)
         if isinstance(number, float) and not math.isfinite(number):
             raise InvalidValue(where, f"{name} is {number}; give a finite number")
     return made
+
+
+def _unfit(error: Exception, known: Sequence[Option], values: Mapping[str, str]) -> str:
+    """The reason of a refusal; the type of an option in the words of `Option`."""
+    for each in known:
+        if str(error).endswith(f" - at `$.{each.name}`"):
+            wanted = f"one of {each.type}" if "|" in each.type else f"a {each.type}"
+            return f"{each.name} must be {wanted}, not {ascii(values[each.name])[:60]}"
+    return str(error)  # The sentence of a check in `__post_init__`.
 
 
 _WORDS: Final[Mapping[Any, str]] = {

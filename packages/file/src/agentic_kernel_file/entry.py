@@ -23,7 +23,7 @@ def folder_of(url: str) -> Path:
     """
     where = urlsplit(url)
     if where.netloc not in ("", "localhost") or not where.path.startswith("/"):
-        raise InvalidValue("--state", "a file: URL has three slashes, like file:///srv/tasks")
+        raise InvalidValue("--state", "a file: URL needs three slashes, like file:///srv/tasks")
     return Path(unquote(where.path))
 
 
