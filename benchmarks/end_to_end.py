@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from above import turns_per_second
 from postgres_server import FASTEST
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -255,8 +256,7 @@ class Cell:
             assert model or self._name != LAST, "the local model told nothing of its time"
             if isinstance(self._on, Vendor):
                 model = await asyncio.to_thread(_alone, self._on, scenario, self._length)
-        above = took - model
-        return between / above if above > 0 else None
+        return turns_per_second(between, took, model, apart=isinstance(self._on, Vendor))
 
     async def _stops(self, kept: Kept) -> tuple[list[float], list[float]]:
         """Milliseconds of each pause and of each kill, of Tasks in the middle of an answer."""

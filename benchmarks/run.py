@@ -30,10 +30,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from beside import table as table_of_figures
-from repeated import repeated
+try:
+    from beside import table as table_of_figures
+    from repeated import repeated
 
-from agentic_kernel_conformance.__main__ import main as kit
+    from agentic_kernel_conformance.__main__ import main as kit
+except ModuleNotFoundError as missing:
+    said = " ".join(["nox -s benchmarks", *(["--", *sys.argv[1:]] if sys.argv[1:] else [])])
+    sys.stderr.write(f"{missing.name} is not installed in this Python; run it as `{said}`\n")
+    sys.exit(2)
 
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -82,6 +87,7 @@ def main(arguments: list[str]) -> int:
             "python": platform.python_version(),
             "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
             "load": [round(load, 2), round(os.getloadavg()[0], 2)],
+            "quick": quick,
             "figures": figures,
         }
         text = json.dumps(result, indent=2, ensure_ascii=False)

@@ -13,6 +13,7 @@ import pytest
 
 from agentic_kernel_conformance.bench_row import Row
 from agentic_kernel_conformance.comparing import Compared, NoResults, compared, left_out, table
+from benchmarks.above import turns_per_second
 from benchmarks.repeated import repeated
 
 ROOT = Path(__file__).parents[1]
@@ -107,6 +108,42 @@ def test_a_count_is_compared_exactly_and_alone_fails(
     assert any(each.fails for each in found.values()) == fails
 
 
+def test_a_repair_is_no_worse_because_its_turns_are_of_more_scenarios(tmp_path: Path) -> None:
+    broken = row(same=3, differs=("safe points", "kill (no answer for 20 s)"), bytes=33.0)
+    one, other = results(tmp_path / "a", broken), results(tmp_path / "b", row(bytes=34.3))
+    found = {each.name: each for each in compared(one, other)}
+    assert found["mine on memory: traces that differ"].verdict == "better"
+    assert found["mine on memory: bytes per turn"].verdict == "unclear"
+    assert not any(each.fails for each in found.values())
+    told = table(list(found.values()))
+    assert "Counts that are unclear: 1; only one run completed their scenarios." in told
+    assert "| unclear: only one run completed kill, safe points |" in told
+    # Both without the same scenarios: the counts are of the same turns.
+    again = results(tmp_path / "c", {**broken, "bytes": 34.3})
+    (bytes_moved,) = [each for each in compared(one, again) if each.fails]
+    assert bytes_moved.name == "mine on memory: bytes per turn"
+
+
+def test_a_row_that_the_quick_mode_leaves_out_is_not_gone(tmp_path: Path) -> None:
+    slow = row(runtime="slow")
+    one = results(tmp_path / "a", row(), slow)
+    other = results(tmp_path / "b", row())
+    assert any(each.fails for each in compared(one, other))
+    file = other / "bench.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "quick": True}))
+    found = compared(one, other)
+    assert {each.verdict for each in found} == {"same", "unmeasured"}
+    assert not any(each.fails for each in found)
+    assert "Not measured: 6; the quick mode leaves them out." in table(found)
+    # A count that a measured row lost is gone, and so is a row between two quick runs.
+    lost = results(tmp_path / "c", row(commits=None))
+    text = json.dumps({**json.loads((lost / "bench.json").read_text()), "quick": True})
+    (lost / "bench.json").write_text(text)
+    assert [each.name for each in compared(one, lost) if each.fails] == [
+        "mine on memory: commits per turn"
+    ]
+
+
 SLOW, QUICK = (22.4, 22.3, 22.5), (21.4, 19.8, 20.9)
 """Turns per second of the same code in two runs, with the paces 12.9 and 9.71."""
 
@@ -148,6 +185,23 @@ def test_what_is_recorded_today_can_be_compared_and_is_the_same_as_itself() -> N
         "series" in each for each in json.loads((RESULTS / "postgres.json").read_text())["figures"]
     )
     assert left_out(RESULTS / "postgres.json") >= drawn > 0
+
+
+@pytest.mark.parametrize(
+    ("took", "model", "apart", "rate"),
+    [
+        (0.08, 0.04, True, 200.0),
+        (0.08, 0.04 + 0.03997, True, None),  # It was published as 268,623 turns per second.
+        (0.08, 0.09, True, None),
+        (0.08, 0.079, False, 8000.0),
+        (0.08, 0.09, False, None),
+    ],
+)
+def test_a_time_above_the_models_that_is_within_the_noise_gives_no_rate(
+    took: float, model: float, apart: bool, rate: float | None
+) -> None:
+    found = turns_per_second(8, took, model, apart=apart)
+    assert found == (rate if rate is None else pytest.approx(rate))
 
 
 def test_several_runs_keep_every_reading_and_show_the_median() -> None:
@@ -205,6 +259,18 @@ def test_the_exit_status_is_of_the_counts(tmp_path: Path, size: float | None, co
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert done.returncode == code, done.stderr
     assert ("| bench | one turn |" in done.stdout) == (code < 2)
+
+
+def test_without_our_packages_the_runner_names_the_remedy(tmp_path: Path) -> None:
+    python = [sys.executable, "-S", "benchmarks/run.py", "compare", "a", "b"]
+    done = subprocess.run(
+        python, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, env={}
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("agentic_kernel")
+    assert "run it as `nox -s benchmarks -- compare a b`" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_counts_that_are_gone_are_told_apart_from_those_that_got_worse(tmp_path: Path) -> None:

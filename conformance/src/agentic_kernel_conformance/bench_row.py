@@ -23,7 +23,7 @@ LEGEND: Final = (
     "*kill*: from the request until the Task is paused or terminal, median (slowest). *commits* "
     "and *bytes*: writes to the store and what they hand over, per turn; they do not depend on "
     "load. *left*: bytes that a turn leaves on the store's medium; databases grow by whole pages. "
-    "–: not measurable here."
+    "–: not measurable here, or within the noise."
 )
 _NONE: Final = "–"
 _EVENT: Final = {"type": "step.observed", "at": 1_893_553_445_678_901, "data": {"text": "x" * 200}}

@@ -4,7 +4,9 @@ A figure is compared by its ratio to the limit that was measured beside it, so t
 makes no difference by itself. It is worse or better only if the ratio moved by more than a tenth
 and by more than the noise, which is the spread of the readings of either run. If it is divided by
 the machine's pace, and the two paces differ by more than the rest explains, it is unclear. A count
-is compared exactly, because load does not touch it; only counts decide the exit status.
+is compared exactly, because load does not touch it; only counts decide the exit status. A count per
+turn is unclear if the two runs did not complete the same scenarios, because the turns are not the
+same. A record that the quick mode leaves out is not measured, and so it is not gone.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -25,9 +27,10 @@ FEW: Final = 10
 MOST_BYTES: Final = 64 * 2**20
 """The largest file of results that is read."""
 
-Verdict = Literal["worse", "better", "same", "unclear", "new", "gone"]
+Verdict = Literal["worse", "better", "same", "unclear", "new", "gone", "unmeasured"]
 _MARKS: Final[Mapping[Verdict, str]] = {
     "worse": "**worse**", "better": "better", "same": "same", "new": "new", "gone": "**gone**",
+    "unmeasured": "not measured",
 }  # fmt: skip
 
 
@@ -52,6 +55,10 @@ class Reading:
     """The limit that was measured beside it, for a person to read."""
     pace: float | None = None
     """The machine's pace, if it is by this that the values are divided."""
+    record: str = ""
+    """The record that it is of."""
+    differing: frozenset[str] = frozenset()
+    """The scenarios that were not completed, if the value is counted per turn."""
 
     @property
     def middle(self) -> float:
@@ -78,6 +85,14 @@ class Compared:
     name: str
     before: Reading | None
     after: Reading | None
+    unmeasured: bool = False
+    """True if the second run is a quick one, which leaves its record out."""
+
+    @property
+    def unlike(self) -> frozenset[str]:
+        """The scenarios that one run alone completed, for a count per turn."""
+        sides = [each.differing for each in (self.before, self.after) if each is not None]
+        return sides[0] ^ sides[1] if len(sides) == 2 else frozenset()
 
     @property
     def count(self) -> bool:
@@ -108,12 +123,16 @@ class Compared:
     @property
     def verdict(self) -> Verdict:
         """What became of it."""
-        if self.before is None or self.after is None:
-            return "new" if self.before is None else "gone"
+        if self.before is None:
+            return "new"
+        if self.after is None:
+            return "unmeasured" if self.unmeasured else "gone"
         factor = self.factor
         if self.count:
             if self.before.middle == self.after.middle:
                 return "same"
+            if self.unlike:
+                return "unclear"
             return "better" if factor is not None and factor < 1 else "worse"
         if factor is None:
             return "same"
@@ -152,12 +171,14 @@ def readings(record: Mapping[str, Any]) -> Iterator[Reading]:
 def _of_row(row: Mapping[str, Any]) -> Iterator[Reading]:
     """Of a row of the end-to-end benchmark; its times are divided by the pace beside it."""
     name, pace = row["row"], row["pace"]
-    differing = float(len(row["differs"]))
+    names = frozenset(each.partition(" (")[0] for each in row["differs"])
+    differing = float(len(names))
     yield Reading(f"{name}: traces that differ", "", (differing,), differing, count=True)
     for count in ("commits", "bytes", "requests"):
         value = row[count]
         if value is not None:
-            yield Reading(f"{name}: {count} per turn", "", (value,), value, count=True)
+            called = f"{name}: {count} per turn"
+            yield Reading(called, "", (value,), value, count=True, differing=names)
     seconds = {
         "turn above the model's time": ("ms", [1e3 / each for each in row["turns"]]),
         "pause": ("ms", row["pauses"]),
@@ -222,15 +243,27 @@ def _figures(
     sides = []
     for side in (before, after):
         try:
-            found = [each for record in side["figures"] for each in readings(record)]
+            found = [
+                replace(each, record=_name(record))
+                for record in side["figures"]
+                for each in readings(record)
+            ]
         except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             raise NoResults(
                 f"{benchmark}: a figure cannot be read ({type(error).__name__}: {error}); "
                 "give results that `bench --json` or benchmarks/run.py wrote"
             ) from error
         sides.append({each.name: each for each in found})
+    quick = bool(after.get("quick")) and not before.get("quick")
+    measured = {each.record for each in sides[1].values()}
     for name in dict.fromkeys([*sides[0], *sides[1]]):
-        yield Compared(benchmark, name, sides[0].get(name), sides[1].get(name))
+        one, other = sides[0].get(name), sides[1].get(name)
+        unmeasured = quick and one is not None and one.record not in measured
+        yield Compared(benchmark, name, one, other, unmeasured)
+
+
+def _name(record: Mapping[str, Any]) -> str:
+    return str(record["row"] if "row" in record else record["name"])
 
 
 def left_out(place: Path) -> int:
@@ -245,7 +278,7 @@ def table(found: Sequence[Compared], left: int = 0) -> str:
     Args:
         left: The number of findings that are not compared.
     """
-    moved = [each for each in found if each.verdict not in ("same", "unclear")]
+    moved = [each for each in found if each.verdict not in ("same", "unclear", "unmeasured")]
     unclear = [each for each in found if each.verdict == "unclear"]
     same = [each for each in found if each.verdict == "same"]
     worse = [each for each in found if each.fails and each.verdict == "worse"]
@@ -257,9 +290,16 @@ def table(found: Sequence[Compared], left: int = 0) -> str:
     )
     if gone:
         said += f" **{len(gone)} counts are gone:** only the first run has them."
+    unmeasured = [each for each in found if each.verdict == "unmeasured"]
     summed = f"{said} {len(moved)} of {len(found)} figures moved."
-    if unclear:
-        summed += f" Unclear: {len(unclear)}; measure both again, beside less other work."
+    if any(not each.count for each in unclear):
+        times = sum(not each.count for each in unclear)
+        summed += f" Unclear: {times}; measure both again, beside less other work."
+    if any(each.count for each in unclear):
+        counts = sum(each.count for each in unclear)
+        summed += f" Counts that are unclear: {counts}; only one run completed their scenarios."
+    if unmeasured:
+        summed += f" Not measured: {len(unmeasured)}; the quick mode leaves them out."
     parts = ["## Benchmarks", summed]
     if moved or unclear:
         order = ("worse", "gone", "better", "new")
@@ -294,6 +334,8 @@ def _rows(found: Sequence[Compared]) -> str:
 
 def _said(each: Compared) -> str:
     if each.verdict == "unclear":
+        if each.count:
+            return f"unclear: only one run completed {', '.join(sorted(each.unlike))}"
         return f"unclear: the machine's pace differs by {each.drift:.0%}"
     return _MARKS.get(each.verdict, each.verdict)
 
