@@ -180,6 +180,72 @@ def test_the_factory_on_the_page_is_measured(tmp_path: Path) -> None:
     assert "| acme_bench:make | memory | 5 of 5 |" in done.stdout
 
 
+HOOKS = """
+import asyncio, json, os
+from urllib.parse import urlsplit
+from agentic_kernel import Task
+from agentic_kernel_conformance import Fail, Mark, SubstrateFactory, SubstrateWork
+from agentic_kernel_engine import Host, TaskFailed
+
+class Hooks:
+    async def execute(self, job):
+        urls = json.loads(job.task.instructions)
+        for done in range(job.state or 0, len(urls)):
+            await self.call(urls[done])
+            await job.checkpoint(done + 1)
+
+    async def call(self, url):
+        place = urlsplit(url)
+        if place.scheme != "http":
+            raise TaskFailed("hooks/bad_url", f"{url} has no scheme")
+        reader, writer = await asyncio.open_connection(place.hostname, place.port)
+        head = f"POST {place.path} HTTP/1.1\\r\\nHost: kit\\r\\nContent-Length: 0\\r\\n\\r\\n"
+        writer.write(head.encode())
+        await reader.readline()
+        writer.close()
+
+class Resolving(Hooks):
+    def __init__(self):
+        self.address = os.environ["CONFORMANCE_MARKS"]
+
+    async def call(self, url):
+        await super().call(url.replace("${CONFORMANCE_MARKS}", self.address))
+
+class HookWork(SubstrateWork):
+    def task(self, script):
+        urls = [
+            "${CONFORMANCE_MARKS}/mark/" + step.token if isinstance(step, Mark) else "bad"
+            for step in script if isinstance(step, (Mark, Fail))
+        ]
+        return Task.new(summary="hooks", instructions=json.dumps(urls), runtime_kind="hooks")
+
+FACTORY = "acme_hooks_bench:Resolving"
+
+async def make(store):
+    return Host(await SubstrateFactory.of(FACTORY).make(), store), HookWork()
+
+def plain(store):
+    return Host(Hooks(), store), HookWork()
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("make", 0), ("plain", 1)])
+def test_a_substrate_over_http_makes_its_marks_as_under_its_contract(
+    tmp_path: Path, name: str, code: int
+) -> None:
+    (tmp_path / "acme_hooks_bench.py").write_text(HOOKS)
+    command = [sys.executable, "-m", "agentic_kernel_conformance", "bench", "--rounds", "1"]
+    done = subprocess.run(
+        [*command, "--runtime", f"acme_hooks_bench:{name}"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    if code == 0:
+        assert "| acme_hooks_bench:make | memory | 5 of 5 |" in done.stdout
+    else:
+        assert "let the factory make the substrate that puts the address in" in done.stdout
+
+
 def test_the_exit_status_says_if_a_trace_differs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "--runtime", f"{HERE}:failing", "--rounds", "1"]) == 1
     assert "**4 of 5**" in capsys.readouterr().out

@@ -24,6 +24,8 @@ from agentic_kernel_engine.events import from_stored
 
 from .bench_row import Row, pace
 from .counted_store import CountedStore
+from .mark import ADDRESS
+from .mark_pacing import paced
 from .processes import close
 from .scripted import ScriptedSubstrate, ScriptedWork
 from .work import OutputWork, System, Work, extra_of
@@ -129,6 +131,9 @@ def ours(store: Store) -> tuple[System, Work]:
 async def bench(runtime: str | None, store: str | None, rounds: int = ROUNDS) -> list[Row]:
     """Measure ours on memory, and beside it the named runtime or store, or both together.
 
+    A factory of a runtime finds the address of the marks in the environment, as a worker process of
+    `SubstrateContract` does. Each mark is answered after 10 ms.
+
     Args:
         runtime: ``module:name`` of a factory that takes a store and returns a runtime and its work.
         store: ``module:name`` of a factory of a store.
@@ -143,6 +148,8 @@ async def bench(runtime: str | None, store: str | None, rounds: int = ROUNDS) ->
         contestants.append(Contestant("ours", store, ours, opened))
     if runtime is not None:
         contestants.append(Contestant(runtime, store or "memory", make, opened))
+    if runtime is not None:
+        paced()  # As in a worker process: the address is known when the factory is called.
     wanted: dict[str, Trace] = {}
     for each in contestants:
         await _compare(each, wanted)
@@ -316,6 +323,11 @@ def _why(snapshots: Sequence[Task], found: Trace, wanted: Trace) -> str:
         if parts and task.failure is not None:
             message = " ".join(task.failure.message.split())[:_MOST]
             parts.append(f"the failure is {task.failure.code}: {message}")
+            if ADDRESS in task.instructions:
+                parts.append(
+                    f"the Task names {ADDRESS}, so let the factory make the substrate that puts "
+                    "the address in, as the fixture `factory` of your contract test does"
+                )
         if parts:
             return "; ".join(parts)
     return f"the Host's events are {', '.join(found[-1])}, and ours {', '.join(wanted[-1])}"
