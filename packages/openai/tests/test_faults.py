@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from importlib import import_module
 from typing import Any
 
+import openai
 import pytest
 
 from agentic_kernel import Task
 from agentic_kernel_engine import tool
-from agentic_kernel_engine.loop import FinalAnswer
+from agentic_kernel_engine.loop import NOTHING_USED, FinalAnswer
 from agentic_kernel_engine.providers.patience import Patience
 from agentic_kernel_openai import OpenAIRuntime
 from integration.peers.faults import Fault
@@ -178,6 +180,30 @@ async def test_a_server_that_is_not_there_is_a_failed_connection(api: str) -> No
     async with planning(api, "http://127.0.0.1:9") as planner:
         error = await failure(planner, without_tools())
     assert error.code == "openai/connection"
+
+
+@every_api
+@pytest.mark.parametrize("library", ["httpx", "httpx2"])
+async def test_a_client_with_either_http_library_has_the_same_codes(api: str, library: str) -> None:
+    async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+
+    writers: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    http = import_module(library)
+    for address, code in ((port, "openai/timeout"), (9, "openai/connection")):
+        async with http.AsyncClient(timeout=0.1) as own:
+            client = openai.AsyncOpenAI(
+                api_key=KEY, base_url=f"http://127.0.0.1:{address}/v1", http_client=own
+            )
+            planner = PLANNERS[api]("gpt-4o", client=client)
+            error = await failure(planner, without_tools())
+        assert error.code == code, error
+    assert error.usage == NOTHING_USED
+    for writer in writers:
+        writer.close()
+    server.close()
 
 
 @tool(effect="none", inline=True)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from ..plans.ending import PlannerError
-from ..plans.plan import NOTHING_USED
+from ..plans.plan import NOTHING_USED, Usage
 from . import failures as names
 from .failures import Failures
 
 T = TypeVar("T")
+
+_LIBRARIES: Final = ("httpx", "httpx2")
+"""The HTTP libraries that a client of the user's own may use, whichever the SDK itself uses."""
 
 _TRIES: Final = 3
 """The most times that a request is sent: several kept-alive connections may have been closed."""
@@ -48,7 +53,7 @@ async def sent(
 
 
 def broken(
-    failures: Failures, error: Exception, http: Any, opened: Sequence[Any] = ()
+    failures: Failures, error: Exception, http: Any, opened: Sequence[Any] = (), sdk: Any = None
 ) -> PlannerError:
     """Return the failure for an exception that the vendor's own reading of errors does not explain.
 
@@ -60,6 +65,8 @@ def broken(
         error: The exception.
         http: The SDK's HTTP library, imported.
         opened: The HTTP responses of the call.
+        sdk: The SDK, imported; its ``APITimeoutError`` and ``APIConnectionError`` count whatever
+            caused them, because a client of the user's own may use another HTTP library.
     """
     for response in opened:
         if response.status_code >= 300:
@@ -73,27 +80,46 @@ def broken(
                 request_id=headers.get("x-request-id") or headers.get("request-id"),
             )
     causes = _causes(error)
-    none = (http.ConnectError, http.ConnectTimeout, http.PoolTimeout)
+    kinds = partial(_kinds, (http, *map(sys.modules.get, _LIBRARIES)))
+    none = kinds("ConnectError", "ConnectTimeout", "PoolTimeout")
+    late, lost = kinds("TimeoutException"), kinds("TransportError")
     usage = NOTHING_USED if unsent(error, none) else None
     for cause in causes:
         if isinstance(cause, Refused):
             return failures.failure(names.BAD_RESPONSE, str(cause))
-        if isinstance(cause, TimeoutError | http.TimeoutException):
-            return failures.failure(
-                names.TIMEOUT,
-                "the server did not answer in time; check that it works, or raise timeout= "
-                f"({type(cause).__name__})",
-                usage=usage,
-            )
-        if isinstance(cause, OSError | http.TransportError):
-            told = next((each for each in causes if isinstance(each, http.TransportError)), cause)
-            return failures.failure(
-                names.CONNECTION, f"the connection failed: {_said(told)}", usage=usage
-            )
+        if isinstance(cause, (TimeoutError, *late)):
+            return _late(failures, cause, usage)
+        if isinstance(cause, (OSError, *lost)):
+            told = next((each for each in causes if isinstance(each, lost)), cause)
+            return _lost(failures, told, usage)
+    if not any(isinstance(cause, kinds("HTTPError", "InvalidURL")) for cause in causes):
+        if isinstance(error, _kinds((sdk,), "APITimeoutError")):
+            return _late(failures, error, None)
+        if isinstance(error, _kinds((sdk,), "APIConnectionError")):
+            return _lost(failures, causes[1] if len(causes) > 1 else error, None)
     # Any other exception means that the SDK could not read the server's response.
     return failures.failure(
         names.BAD_RESPONSE, f"the server's response is not an answer: {_said(error)}"
     )
+
+
+def _late(failures: Failures, cause: BaseException, usage: Usage | None) -> PlannerError:
+    return failures.failure(
+        names.TIMEOUT,
+        "the server did not answer in time; check that it works, or raise timeout= "
+        f"({type(cause).__name__})",
+        usage=usage,
+    )
+
+
+def _lost(failures: Failures, cause: BaseException, usage: Usage | None) -> PlannerError:
+    return failures.failure(names.CONNECTION, f"the connection failed: {_said(cause)}", usage=usage)
+
+
+def _kinds(modules: Sequence[Any], *called: str) -> tuple[type[BaseException], ...]:
+    """Return the exceptions of these names; a module may be None, or not have them."""
+    found = (getattr(module, name, None) for module in modules for name in called)
+    return tuple(each for each in found if each is not None)
 
 
 def unsent(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:

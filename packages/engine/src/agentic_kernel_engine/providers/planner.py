@@ -537,7 +537,8 @@ class APIPlanner(ABC):
         elif failure is None and isinstance(error, Malformed):
             failure = answered(names.BAD_RESPONSE, str(error))
         elif failure is None:
-            failure = broken(failures, error, import_module(self.client.http), opened)
+            http, sdk = map(import_module, (self.client.http, self.client.sdk))
+            failure = broken(failures, error, http, opened, sdk)
         if failure.usage is None:
             with suppress(ValueError):
                 counted = reader.used()
