@@ -221,3 +221,25 @@ def test_an_event_without_a_part_of_an_answer_is_refused(form: Any) -> None:
     )
     with pytest.raises(Malformed, match="none of the parts"):
         taken(event({"text": "kept"}), odd)
+
+
+def candidate(index: int, said: str, end: str | None = None) -> dict[str, Any]:
+    content = {"role": "model", "parts": [{"text": said}]}
+    return {"index": index, "content": content, "finishReason": end}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [[(0, "I say ", None)], [(1, "No", None)], [(1, ".", "STOP")], [(0, "yes", "STOP")]],
+        [[(1, "No", None), (0, "I say ", None)], [(0, "yes", "STOP"), (1, ".", "STOP")]],
+        [[(0, "I say yes", "STOP"), (1, "No.", "STOP")]],
+    ],
+)
+def test_of_several_candidates_the_first_one_is_the_answer(events: list[Any]) -> None:
+    made = [
+        GenerateContentResponse.model_validate({"candidates": [candidate(*each) for each in few]})
+        for few in events
+    ]
+    reply, deltas = taken(*made)
+    assert "".join(each.text for each in deltas) == reply.answer().text == "I say yes"

@@ -10,6 +10,7 @@ from openai.types.chat import ChatCompletionChunk
 
 from agentic_kernel_engine.loop import Usage
 from agentic_kernel_engine.providers import Answer, Counted, Malformed
+from agentic_kernel_engine.providers.reader import unshown
 from agentic_kernel_openai.chat_stream import ChatReader
 from agentic_kernel_openai.failures import Reported
 from agentic_kernel_openai.responses_stream import ResponsesReader
@@ -365,3 +366,58 @@ def test_an_event_that_says_something_beside_the_answer_is_taken() -> None:
     for event in events:
         assert list(reader.read(event_of(event))) == []
     assert reader.answer().usage == Counted(Usage(1, 2))
+
+
+def streamed(*events: dict[str, Any]) -> tuple[str, Answer]:
+    """The text that a stream shows, with the rest at its end, and its answer."""
+    reader = ResponsesReader(False)
+    pieces = [piece for each in events for piece in reader.read(each)]
+    answer = reader.answer()
+    shown = [*pieces, *unshown(answer, pieces)]
+    return "".join(each.text for each in shown if not each.channel), answer
+
+
+def told(piece: str, place: int, part: int = 0) -> dict[str, Any]:
+    kind = "response.output_text.delta"
+    return {"type": kind, "output_index": place, "content_index": part, "delta": piece}
+
+
+def completed(*output: Any) -> dict[str, Any]:
+    return {"type": "response.completed", "response": response(*output)}
+
+
+def test_the_pieces_of_two_messages_join_to_the_text_that_is_stored() -> None:
+    pieces = (told("He", 0), told("llo", 0, 1), told("Wor", 1), told("ld", 1))
+    shown, answer = streamed(*pieces, completed(message("Hello"), message("World")))
+    assert shown == answer.text == "Hello\n\nWorld"
+
+
+def test_a_server_that_numbers_no_items_tells_them_apart_by_their_ids() -> None:
+    pieces = [told(each, 0) | {"output_index": None, "item_id": each} for each in ("a", "b")]
+    shown, answer = streamed(*pieces, completed(message("a"), message("b")))
+    assert shown == answer.text == "a\n\nb"
+
+
+def test_the_pieces_of_two_summaries_join_to_the_reasoning() -> None:
+    kind = "response.reasoning_summary_text.delta"
+    item = {**REASONING, "summary": [{"text": "Hm."}, {"text": "Aha."}]}
+    reader = ResponsesReader(False)
+    events = [
+        {"type": kind, "output_index": 0, "summary_index": place, "delta": each}
+        for place, each in enumerate(["Hm.", "Aha."])
+    ]
+    pieces = [piece for each in events for piece in reader.read(each)]
+    list(reader.read(completed(item, message("Hi"))))
+    assert "".join(each.text for each in pieces) == reader.answer().reasoning == "Hm.\n\nAha."
+
+
+@pytest.mark.parametrize(
+    ("pieces", "shown"),
+    [([], "Hello and more"), (["Hel", "lo"], "Hello and more"), (["Other"], "Other")],
+)
+def test_the_end_of_an_answer_shows_the_text_that_only_its_last_event_has(
+    pieces: list[str], shown: str
+) -> None:
+    events = [told(each, 0) for each in pieces]
+    found, answer = streamed(*events, completed(message("Hello and more")))
+    assert (found, answer.text) == (shown, "Hello and more")

@@ -30,7 +30,7 @@ class Reply(Reader):
 
     def read(self, event: Any) -> Iterator[Delta]:
         """See `Reader`."""
-        candidates = several(event, "candidates")
+        candidates = [each for each in several(event, "candidates") if not got(each, "index")]
         if not all(map(says, candidates)) or not any(got(event, name) for name in _TELLING):
             raise Malformed("an event of the stream has none of the parts of an answer")
         if self.done and candidates:

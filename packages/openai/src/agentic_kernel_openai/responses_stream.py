@@ -57,8 +57,7 @@ class ResponsesReader(Reader):
         if not kind:
             raise not_of_the_answer(event)
         if kind in _CHANNELS:
-            piece = text(event, "delta")
-            return (Delta(piece, _CHANNELS[kind]),) if piece else ()
+            return self._piece(event, kind, _CHANNELS[kind])
         if kind == "response.output_item.done":
             item = got(event, "item")
             self._items[text(item, "id") or len(self._items)] = item
@@ -88,13 +87,12 @@ class ResponsesReader(Reader):
             self._items.get(text(item, "id"), item) if got(item, "type") == _REASONING else item
             for item in several(response, "output") or self._items.values()
         ]
-        for item in output:
-            self._take(item)
+        self.untell()
+        for place, item in enumerate(output):
+            self._take(item, place)
         cite(self.sources, output)
         cut = text(got(response, "incomplete_details"), "reason")
         return self.kept(
-            text=self.told(between="\n\n"),
-            reasoning=self.told("reasoning", between="\n\n"),
             end=_CUT.get(cut, "length") if status == "incomplete" else "stop",
             question=question(output),
             refusal=self.told("refusal"),
@@ -107,11 +105,18 @@ class ResponsesReader(Reader):
         """See `Reader`."""
         return counted(got(self._response, "usage"), _COUNTS)
 
-    def _take(self, item: Any) -> None:
+    def _piece(self, event: Any, kind: str, channel: str) -> list[Delta]:
+        place = got(event, "output_index")
+        part = got(event, "item_id") if place is None else place
+        if channel == "reasoning":
+            part = (part, kind, got(event, "summary_index"), got(event, "content_index"))
+        return self.tell(text(event, "delta"), channel, None if channel == "arguments" else part)
+
+    def _take(self, item: Any, place: int) -> None:
         kind = kind_of(item, READ)
         if kind == "message":
             parts = several(item, "content")
-            self.tell("".join(text(part, "text") for part in parts))
+            self.tell("".join(text(part, "text") for part in parts), part=place)
             self.tell("".join(text(part, "refusal") for part in parts), "refusal")
         elif kind == "function_call":
             call = Asked(text(item, "call_id"), text(item, "name"), text(item, "arguments"))
@@ -119,8 +124,9 @@ class ResponsesReader(Reader):
                 raise Malformed("a call in the answer has no id")
             self.calls.append(call)
         elif kind == _REASONING:
-            for part in [*several(item, "summary"), *several(item, "content")]:
-                self.tell(text(part, "text"), "reasoning")
+            thoughts = [*several(item, "summary"), *several(item, "content")]
+            for number, part in enumerate(thoughts):
+                self.tell(text(part, "text"), "reasoning", (place, number))
 
 
 def _opaque(output: Sequence[Any], stored: bool) -> list[Any] | None:

@@ -38,7 +38,7 @@ from .options import FURTHER, AnswerOptions, loop_inputs
 from .pacing import Pace
 from .patience import Patience
 from .pricing import Price, price_of
-from .reader import Answer, Counted, Reader, Unusable, plan_of
+from .reader import Answer, Counted, Reader, Unusable, plan_of, unshown
 from .sampling import check_tokens
 from .secrets import Redactor, secrets_in
 from .transport import Responses
@@ -409,7 +409,7 @@ class APIPlanner(ABC):
 
     async def _pieces(self, context: Context) -> AsyncGenerator[Delta | Plan, None]:
         client, shown, request, reader = await self._prepared(context)
-        begun, response, opened = False, None, list[Any]()
+        begun, response, opened, shown_pieces = False, None, list[Any](), list[Delta]()
         patience = Patience()
         if self._pace.known:
             waited = False
@@ -433,6 +433,7 @@ class APIPlanner(ABC):
                     break
                 for piece in pieces:
                     _check_texts(piece.text)
+                    shown_pieces.append(piece)
                     told = redactor.take(piece)
                     if told is not None:
                         yield told
@@ -441,7 +442,8 @@ class APIPlanner(ABC):
                     yield Delta("", usage=self._priced(bound))
             if reader.done and self._streams:
                 await _rest(response, reader, patience)
-            plan = secrets.plan(self._plan(reader.answer(), context, shown))
+            answer = reader.answer()
+            plan = secrets.plan(self._plan(answer, context, shown))
         except Exception as error:
             # The exception quotes the server, and the server may quote the key.
             raise self._failure(error, response, reader, opened) from None
@@ -454,6 +456,10 @@ class APIPlanner(ABC):
                 await close()
             for each in opened:  # Does nothing to one that is closed.
                 await each.aclose()
+        for piece in unshown(answer, shown_pieces) if self._streams else ():
+            told = redactor.take(piece)
+            if told is not None:
+                yield told
         for piece in redactor.rest():
             yield piece
         yield plan

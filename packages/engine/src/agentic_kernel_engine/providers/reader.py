@@ -21,6 +21,8 @@ from .conversation import provider
 from .hosted import Citations
 from .offers import Function
 
+BETWEEN: Final = "\n\n"
+"""The text between the texts of two parts of an answer."""
 End = Literal["stop", "paused", "length", "context", "filter", "refusal"]
 
 CUT: Final[Mapping[str, tuple[str, str]]] = {
@@ -137,17 +139,35 @@ class Reader(ABC):
         self.most = most
         self._parallel = parallel
         self._pieces: dict[str, list[str]] = {}
+        self._telling: dict[str, Any] = {}
+        """By channel: the part of the answer that its last piece belongs to."""
 
-    def tell(self, text: str, channel: str = "") -> list[Delta]:
-        """Keep a piece of a channel's text, and return it; nothing for an empty one."""
+    def tell(self, text: str, channel: str = "", part: Any = None) -> list[Delta]:
+        """Keep a piece of a channel's text, and return it; nothing for an empty one.
+
+        Args:
+            text: The piece.
+            channel: Its channel.
+            part: The part of the answer that the piece belongs to; the text of another part than
+                that of the piece before begins after `BETWEEN`. None if the texts just go on.
+        """
         if not text:
             return []
+        if part is not None:
+            if self._telling.get(channel, part) != part:
+                text = BETWEEN + text
+            self._telling[channel] = part
         self._pieces.setdefault(channel, []).append(text)
         return [Delta(text, channel)]
 
-    def told(self, channel: str = "", between: str = "") -> str:
-        """Return all text of a channel, with a text between its pieces."""
-        return between.join(self._pieces.get(channel, ()))
+    def told(self, channel: str = "") -> str:
+        """Return all text of a channel."""
+        return "".join(self._pieces.get(channel, ()))
+
+    def untell(self) -> None:
+        """Forget all text, because it comes again as a whole."""
+        self._pieces.clear()
+        self._telling.clear()
 
     def call(self, id: str, name: str, arguments: str) -> list[Delta]:
         """Keep a whole call, and return its arguments; ignore a call that does not count."""
@@ -288,6 +308,24 @@ class Reader(ABC):
         """Take an event after the end of the answer; by default like any other."""
         for _ in self.read(event):
             pass
+
+
+def unshown(answer: Answer, shown: Iterable[Delta]) -> list[Delta]:
+    """Return the rest of an answer's texts after the pieces of them that were shown.
+
+    A server may tell a text, or the end of it, only with the whole answer. A text that does not
+    begin with its pieces has no rest: a reader cannot take back the pieces that it has shown.
+    """
+    pieces: dict[str, list[str]] = {"": [], "reasoning": []}
+    for each in shown:
+        if each.channel in pieces:
+            pieces[each.channel].append(each.text)
+    rest: list[Delta] = []
+    for channel, text in (("reasoning", answer.reasoning), ("", answer.text)):
+        known = "".join(pieces[channel])
+        if len(text) > len(known) and text.startswith(known):
+            rest.append(Delta(text[len(known) :], channel))
+    return rest
 
 
 def plan_of(
