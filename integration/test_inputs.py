@@ -188,6 +188,7 @@ def refused(inputs: Inputs) -> dict[str, Task]:
     scope = inputs.scope
     tasks = {
         f"{scope}/max_token": asked(inputs, "Hi", metadata={f"{scope}/max_token": 5}),
+        "input/image": asked(inputs, "Hi", metadata={"input/image": [IMAGE]}),
         f"{scope}/x-y": asked(inputs, "Hi", metadata={f"{scope}/x-y": None}),
     }
     if not inputs.agent:

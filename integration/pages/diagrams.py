@@ -27,8 +27,8 @@ A ready runtime refuses a Task with an input that it does not take: `dispatch` r
 names the input and the remedy, and writes nothing. The tests `integration/test_inputs.py` and
 `packages/copilot/tests/test_inputs.py` check the cells. An Agent is only a name if the runtime has
 no `CapabilityRegistry`, and a session is only a name if the runtime has no `Memory`. No runtime
-looks at metadata under a scope that is not its own. A `Loop` of your own takes the same as
-`OpenAIRuntime`, except that its planner decides about options and images.
+looks at metadata under a scope that is neither its own nor `input/`. A `Loop` of your own takes
+the same as `OpenAIRuntime`, except that its planner decides about options and images.
 """
 
 

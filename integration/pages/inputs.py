@@ -36,7 +36,7 @@ def inputs() -> str:
         "options in the metadata; in a `Repertoire` without the scope": [
             _options(each) for each in declared
         ],
-        "other metadata under its own scope": ["refused"] * len(declared),
+        "other metadata under its own scope, or under `input/`": ["refused"] * len(declared),
         "tools and a policy": [_offered(each.tools) for each in declared],
         "agents as tools, children": [_agents(each) for each in declared],
         "`output_schema`": [_offered(each.schema) for each in declared],

@@ -27,6 +27,7 @@ REFUSED: Mapping[str, Mapping[str, Any]] = {
     },
     "must be a list": {"metadata": {"input/images": ["a.png"]}},
     "input/documents": {"metadata": {"input/documents": []}},
+    "input/image": {"metadata": {"input/image": []}},
     "copilot/max_tokens": {"metadata": {"copilot/max_tokens": 5}},
 }
 NOT_KEPT = sorted(set(Limits.__struct_fields__) - set(INPUTS.limits))

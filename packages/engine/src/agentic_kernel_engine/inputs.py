@@ -22,6 +22,8 @@ DOCUMENTS: Final = "input/documents"
 """Metadata of a Task: the PDF files that belong to its instructions, a list."""
 OUTPUT_SCHEMA: Final = "engine/output_schema"
 """Metadata of a Task: the JSON Schema that its result must fit; None asks for text."""
+_SHARED: Final = "input/"
+"""The scope of the inputs that several Runtimes share."""
 _LINEAGE: Final = "lineage_of"
 """A name that `rerun` may add under any scope."""
 
@@ -30,7 +32,8 @@ _LINEAGE: Final = "lineage_of"
 class Inputs:
     """The parts of a Task, and the parts of a configuration, that one Runtime takes.
 
-    Metadata under a scope that is not the Runtime's own is for others, and is not looked at.
+    Metadata under the Runtime's own scope, and under the shared scope ``input/``, must be known.
+    Metadata under any other scope is for others, and is not looked at.
     """
 
     scope: str
@@ -89,7 +92,14 @@ class Inputs:
                 )
         own = f"{self.scope}/"
         for key in task.metadata:
-            if key.startswith(own) and key not in task.noted:
+            if key.startswith(_SHARED) and key not in (IMAGES, DOCUMENTS, _SHARED + _LINEAGE):
+                if key not in task.noted:
+                    raise CannotStart(
+                        f"there is no input {key!r}; use {IMAGES!r} or {DOCUMENTS!r}, or leave it "
+                        "out; metadata of your own needs a scope of its own",
+                        task.id,
+                    )
+            elif key.startswith(own) and key not in task.noted:
                 name = key[len(own) :]
                 if name not in self.options and name != _LINEAGE:
                     known = ", ".join(own + each for each in self.options) or "none"
