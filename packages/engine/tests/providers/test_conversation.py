@@ -29,6 +29,8 @@ from agentic_kernel_engine.providers import (
     Result,
     Said,
     conversation,
+    images_in,
+    images_of,
     provider,
 )
 
@@ -165,3 +167,30 @@ def test_a_result_for_every_call_even_if_the_run_ended_before_it() -> None:
     results = conversation(seen(step), "acme")[-1]
     assert isinstance(results, tuple)
     assert [each.id for each in results if isinstance(each, Result)] == ["c", "d"]
+
+
+HOPELESS = (
+    {"media_type": "image/png", "data": ""},
+    {"media_type": "image/png", "data": "!!"},
+    {"media_type": "image/png", "data": "aGk"},
+    {"url": "https://"},
+    {"url": "https:///a.png"},
+    {"url": "https://a b\r\nX: y"},
+)
+
+
+@pytest.mark.parametrize("form", HOPELESS, ids=range(len(HOPELESS)))
+def test_an_image_that_no_vendor_can_take_is_refused_and_stays_in_a_tools_output(form: Any) -> None:
+    image = {"type": "image", **form}
+    with pytest.raises(InvalidValue, match=r"input/images'\]\[1\]: has (data|the address)"):
+        images_of(seen(metadata={IMAGES: [PIXEL, image]}).task)
+    assert images_in(image) == (image, ())
+    assert images_in([PIXEL, image]) == ([image], (SHOWN,))
+
+
+def test_a_content_is_read_as_a_whole_before_the_task_begins() -> None:
+    middle = {**PIXEL, "data": "A" * 400 + "!!!!" + "A" * 400}
+    task = seen(metadata={IMAGES: [middle]}).task
+    assert images_of(task)
+    with pytest.raises(InvalidValue, match="not valid Base64"):
+        images_of(task, decoded=True)

@@ -8,6 +8,7 @@ own in the metadata `IMAGES` and `DOCUMENTS`; a tool may return an image, or a l
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -25,8 +26,17 @@ NAME: Final = "document.pdf"
 """The name of a document without one."""
 LONGEST_NAME: Final = 255
 """The longest name, in characters."""
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_NO_BASE64: Final = (
+    "has data that is empty or not valid Base64; encode the bytes of the file with the standard "
+    "alphabet and padding, without line breaks"
+)
 _BARE: Final = (str, int, float)
 """The types of JSON values that are no image and have none."""
+_ADDRESS: Final = re.compile(
+    r"https://(?:[^\s\x00-\x1f\x7f/?#@]*@)?[^\s\x00-\x1f\x7f/?#@:][^\s\x00-\x1f\x7f]*"
+)
+"""An address with a host, and without spaces and control characters."""
 _MAGIC: Final = b"%PDF-"
 _IMAGES: Final = (
     'must be a list of {"type": "image", "media_type": …, "data": base64} or '
@@ -78,15 +88,17 @@ class Document(NamedTuple):
         return self.url or f"data:{self.media_type};base64,{self.data}"
 
 
-def images_of(task: Task, *, by_address: bool = True) -> tuple[Image, ...]:
+def images_of(task: Task, *, by_address: bool = True, decoded: bool = False) -> tuple[Image, ...]:
     """The images that belong to a Task's instructions.
 
     Args:
-        by_address: False if each must be there by its content, which is decoded.
+        by_address: False if each must be there by its content.
+        decoded: True to decode each content, before the Task begins. Otherwise only the form of
+            its beginning, its end and its length are checked, because a turn reads them again.
 
     Raises:
-        InvalidValue: The metadata `IMAGES` is not a list of images, or one of them is not there by
-            its content although it must be.
+        InvalidValue: The metadata `IMAGES` is not a list of images, an address or a content is not
+            valid, or one is not there by its content although it must be.
     """
     if IMAGES not in task.metadata:
         return ()
@@ -97,21 +109,30 @@ def images_of(task: Task, *, by_address: bool = True) -> tuple[Image, ...]:
     if None in found:
         raise InvalidValue(path, _IMAGES)
     images = tuple(Image(*read) for read in found if read is not None)
-    if not by_address and not all(image.content for image in images):
-        raise InvalidValue(
-            path, "must have the content of each image as Base64; this API takes no addresses"
-        )
+    for index, image in enumerate(images):
+        place = f"{path}[{index}]" if listed else path
+        if image.url and not by_address:
+            raise InvalidValue(
+                place, "must have the content of the image as Base64; this API takes no addresses"
+            )
+        _check(image.url, image.data, place)
+        if decoded and not image.url and not image.content:
+            raise InvalidValue(place, _NO_BASE64)
     return images
 
 
 def images_in(output: Any) -> tuple[Any, tuple[Image, ...]]:
-    """A tool's output without its images, and the images; None if the output was only images."""
+    """A tool's output without its images, and the images; None if the output was only images.
+
+    An image whose address or content is not valid stays in the output, so the model reads it as
+    JSON and no vendor refuses the request.
+    """
     if output is None or isinstance(output, _BARE):
         return output, ()
     if not isinstance(output, (list, tuple)):
-        alone = _read(output, "image", MEDIA_TYPES)
+        alone = _shown(output)
         return (output, ()) if alone is None else (None, (Image(*alone),))
-    found = [_read(value, "image", MEDIA_TYPES) for value in output]
+    found = [_shown(value) for value in output]
     if not any(found):
         return output, ()
     rest = [value for value, read in zip(output, found, strict=True) if read is None]
@@ -147,6 +168,7 @@ def _document(value: Any, path: str, by_address: bool) -> Document:
     if url:
         if not by_address:
             raise InvalidValue(path, "has an address; this API takes the content, so give data")
+        _check(url, "", path)
         return Document(url, "", name)
     try:
         content = b64decode(data, validate=True)
@@ -155,6 +177,34 @@ def _document(value: Any, path: str, by_address: bool) -> Document:
     if not content.startswith(_MAGIC):
         raise InvalidValue(path, "has data that is not a PDF file; convert it, or give its text")
     return Document("", data, name)
+
+
+def _shown(value: Any) -> tuple[str, str, str] | None:
+    """Return what `_read` returns for an image of a tool that a vendor can take."""
+    read = _read(value, "image", MEDIA_TYPES)
+    try:
+        if read is not None:
+            _check(read[0], read[2], "image")
+    except InvalidValue:
+        return None
+    return read
+
+
+def _check(url: str, data: str, path: str) -> None:
+    """Refuse an address or a content of the wrong form; a long content is not read as a whole.
+
+    Raises:
+        InvalidValue: It has the wrong form.
+    """
+    if url:
+        if not _ADDRESS.fullmatch(url):
+            raise InvalidValue(
+                path,
+                f"has the address {url!a:.80}, which has no host, or has a space or a control "
+                "character; percent-encode it",
+            )
+    elif not data or len(data) % 4 or not _BASE64.fullmatch(data[:-64][:64] + data[-64:]):
+        raise InvalidValue(path, _NO_BASE64)
 
 
 def _read(value: Any, kind: str, types: Sequence[str]) -> tuple[str, str, str] | None:

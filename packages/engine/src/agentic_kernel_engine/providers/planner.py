@@ -274,6 +274,7 @@ class APIPlanner(ABC):
         self.inputs.check(task)
         self.options.accept(task, self.impl)
         try:
+            images_of(task, by_address=self.images != "by content", decoded=True)
             self._check_attachments(task)
             await (self._client.open() if self.has_fallback else self._client.ready())
         except InvalidValue as error:
