@@ -203,7 +203,11 @@ def _check(url: str, data: str, path: str) -> None:
                 f"has the address {url!a:.80}, which has no host, or has a space or a control "
                 "character; percent-encode it",
             )
-    elif not data or len(data) % 4 or not _BASE64.fullmatch(data[:-64][:64] + data[-64:]):
+    elif (
+        not data
+        or len(data) % 4
+        or not _BASE64.fullmatch(data[: max(min(64, len(data) - 64), 0)] + data[-64:])
+    ):
         raise InvalidValue(path, _NO_BASE64)
 
 
