@@ -221,7 +221,7 @@ def test_what_a_killed_process_left_is_shown_and_recovered_by_the_app(crew: Term
     listed = crew.call("list").out
     assert "no process runs it; only a Host that serves 'steps' can run it" in listed
     left = crew.call("recover", code=5).err
-    assert "left: task it: only a Host that serves 'steps' can run it; start one, or name" in left
+    assert "left: task 'it': only a Host that serves 'steps' can run it; start one, or name" in left
     app = "--app", "crew:steps"
     assert "no process runs it; recover it" in crew.call(*app, "list").out
     assert "recover it" in crew.call(*app, "show", "it").out
@@ -435,6 +435,15 @@ def test_verbs_that_run_nothing_do_not_load_an_app_of_the_settings(crew: Termina
     assert (folder(crew) / "sprung").exists()
 
 
+def test_a_limit_that_the_host_refuses_is_told_with_its_file(crew: Terminals) -> None:
+    crew.chosen = False
+    settings = folder(crew) / "agentic-kernel.toml"
+    settings.write_text('app = "crew:steps"\nstate = "tasks"\n[limits]\nmax_cost = 1\n')
+    refused = crew.call("run", "--runtime", "steps", "x", code=1).err
+    assert "does not keep the limit max_cost" in refused
+    assert refused.endswith("(limits of agentic-kernel.toml)\n")
+
+
 @pytest.mark.torture
 def test_limits_of_the_settings_bind_new_tasks_and_are_never_ignored(crew: Terminals) -> None:
     crew.chosen = False
@@ -477,6 +486,8 @@ def test_a_runtime_and_a_model_of_the_settings_are_for_new_tasks_and_grant_nothi
         ("[limits]\nmax_cost = -1", "limits.max_cost must be a number"),
         ("[limits]\nmax_cost = nan", "limits.max_cost must be a number"),
         ("[limits]\nmax_cost = true", "limits.max_cost must be a number"),
+        ("[limits]\nmax_cost = inf", "limits.max_cost is inf; use a number from 0 to 1,000,"),
+        ("[limits]\nmax_depth = 1.5", "limits.max_depth is 1.5; use a whole number from 0 to"),
         ("app = ", "is no TOML"),
         ("\udcff", "is no TOML"),
         ("x = " + "[" * 100_000, "is no TOML"),

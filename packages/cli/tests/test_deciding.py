@@ -268,7 +268,7 @@ async def test_a_limit_is_changed_from_another_process(elsewhere: Elsewhere) -> 
     assert failure.code == "engine/max_iterations"
     assert elsewhere.written == ["one"]
     refused = await elsewhere.call("retune", "it", "--max-iterations", "2", code=1)
-    assert "task it has ended (failure)" in refused.err
+    assert "task 'it' has ended (failure)" in refused.err
 
 
 def test_an_unknown_id_is_an_error_of_one_line(terminals: Terminals) -> None:

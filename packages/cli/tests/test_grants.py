@@ -189,7 +189,7 @@ async def test_a_task_of_a_kind_that_this_command_does_not_run_is_left_with_the_
     reason = "only a Host that serves 'triage' can run it; start one, or name yours with --app; "
     for ids in ((), ("it",)):
         left = await call(terminals, "recover", *ids)
-        assert left.err.startswith(f"left: task it: {reason}")
+        assert left.err.startswith(f"left: task 'it': {reason}")
         assert "Traceback" not in left.err
     assert [line["task_id"] for line in (await call(terminals, "--json", "recover")).lines] == [
         "it", "odd",
@@ -241,7 +241,7 @@ async def test_a_bare_recover_takes_what_needs_no_grant_and_lists_the_rest(
     )
     left = await asyncio.to_thread(terminals.call, "recover", code=5)
     assert [line.split(": ")[:2] for line in left.err.splitlines()] == [
-        ["left", f"task {name}"]
+        ["left", f"task '{name}'"]
         for name in ("copilot", "dear", "local\\x1b[2J", "malformed", "vendor")
     ]
     told = {line["task_id"]: line for line in (await call(terminals, "--json", "recover")).lines}

@@ -33,6 +33,7 @@ ASKS = {
     ],
 }
 APP = """
+from agentic_kernel import CannotStart
 from agentic_kernel_engine import Host
 
 class Count:
@@ -44,6 +45,9 @@ def shop(store):
 
 def own():
     return Host(Count(), runtime_kinds=["acme"], claims=False)
+
+def refusing(store):
+    raise CannotStart("the shop is closed", "it")
 
 def every(store):
     return Host(Count(), store, claims=False)
@@ -198,7 +202,7 @@ def test_a_flag_that_does_not_work_with_an_app_is_named(
 def test_a_task_that_ended_is_told_what_can_follow_it(told: Told, words: tuple[str, ...]) -> None:
     keep(Path(), "it", Complete("done"))
     assert told(*words, code=1) == (
-        "task it has ended (success) and stays as it is; run a new Task, or go on with this "
+        "task 'it' has ended (success) and stays as it is; run a new Task, or go on with this "
         "conversation: run --session it TEXT"
     )
 
@@ -206,13 +210,13 @@ def test_a_task_that_ended_is_told_what_can_follow_it(told: Told, words: tuple[s
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("show", "nobody"), 1, "no task nobody is stored here; see the ids with list, or name "),
+        (("show", "nobody"), 1, "no task 'nobody' is stored here; see the ids with list, or name "),
         (("--app", "my_shop:shop", "run", "--id", "runs", "x"), 1, "give another --id, or leave"),
         (("run", "--id", "", "x"), 2, "--id: must not be empty"),
         (("approve", "over"), 1, "does not wait for an approval: it has ended (success)"),
-        (("show", "d-short"[:5]), 2, "d-sho is a part of an id, but has only 5 characters; give"),
-        (("show", "short"), 2, "short is a part of an id, but has only 5 characters; give at lea"),
-        (("show", "s-hor"), 1, "no task s-hor is stored here"),
+        (("show", "d-short"[:5]), 2, "'d-sho' is a part of an id, but has only 5 characters; give"),
+        (("show", "short"), 2, "'short' is a part of an id, but has only 5 characters; give at"),
+        (("show", "s-hor"), 1, "no task 's-hor' is stored here"),
         (("show",), 2, "give an ID, or --last for the newest Task (see agentic-kernel show --"),
     ],
 )
@@ -226,6 +230,22 @@ def test_errors_are_in_the_words_of_the_command(
     assert message in refused
     for word in ("Invalid value", "mutation", "dispatch", "which store is open", "Task.id"):
         assert word not in refused
+
+
+@pytest.mark.parametrize(
+    ("words", "verb"),
+    [
+        (("--app", "my_shop:refusing", "resume", "it"), "resume"),
+        (("--app", "my_shop:refusing", "answer", "it", "yes"), "resume"),
+        (("recover", "it"), "recover"),
+    ],
+)
+def test_a_refusal_of_a_task_that_has_begun_does_not_speak_of_a_start(
+    told: Told, words: tuple[str, ...], verb: str
+) -> None:
+    keep(Path(), "it", Pause(notes={"engine/waiting_for": {"kind": "question", "question": "?"}}))
+    refused = told(*words, code=1)
+    assert refused.startswith(f"cannot {verb} task 'it': ")
 
 
 # A Task that no process runs, and one of another Host
@@ -246,7 +266,7 @@ def test_a_task_that_no_process_runs_is_told_how_to_recover_it(
 ) -> None:
     keep(Path(), "left-alone")
     refused = told(*words, code=1)
-    assert refused.startswith("task left-alone is running, but no process runs it; start a Host ")
+    assert refused.startswith("task 'left-alone' is running, but no process runs it; start a Host ")
     assert refused.endswith(" --app MODULE:OBJECT recover -- left-alone")
     named = told("--app", "my_shop:shop", *words, code=1)
     assert named.endswith(" --app my_shop:shop recover left-alone")
@@ -308,7 +328,7 @@ def test_a_task_that_a_live_process_runs_is_not_resumed(told: Told) -> None:
 
     asyncio.run(begin())
     assert told("resume", "runs", code=1) == (
-        "task runs is running already; look at it with watch, or pause it first"
+        "task 'runs' is running already; look at it with watch, or pause it first"
     )
     store.close()
 

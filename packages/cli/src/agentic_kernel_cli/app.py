@@ -81,10 +81,10 @@ def _run(options: list[str], rest: list[str]) -> int:
         elif "--verbose" in options:
             for line in cause_lines(error):
                 typer.echo(line, err=True)
-        return _report(error, as_json="--json" in options)
+        return _report(error, rest[0] if rest else "", as_json="--json" in options)
 
 
-def _report(error: Exception, *, as_json: bool) -> int:
+def _report(error: Exception, verb: str, *, as_json: bool) -> int:
     from agentic_kernel import InvalidValue, KernelError
 
     from .grants import LeftAlone
@@ -108,7 +108,7 @@ def _report(error: Exception, *, as_json: bool) -> int:
     elif not isinstance(error, (KernelError, OSError)):
         message = f"unexpected {type(error).__name__}: {message} (add --debug to see the traceback)"
     if isinstance(error, KernelError):
-        message = worded(error) or message
+        message = worded(error, verb) or message
     # Messages of this project already show foreign text safely. `label` would escape the
     # backslashes of a command in them.
     shown = (

@@ -20,7 +20,7 @@ from .kinds import serves
 from .place import find_task, orphaned
 from .proposals import onward, way_back
 from .running import settle
-from .text import label, visible
+from .text import label, named, visible
 from .user import process_user
 
 LONGEST_NAME: Final = 100
@@ -41,7 +41,7 @@ class Abandoned(KernelError):
         super().__init__(task_id, remedy)
 
     def __str__(self) -> str:
-        return f"task {label(self.task_id)} is running, but no process runs it; {self.remedy}"
+        return f"{named(self.task_id)} is running, but no process runs it; {self.remedy}"
 
 
 def found(called: Invocation, given: str) -> Record:

@@ -100,7 +100,7 @@ async def find_task(host: Host, given: str) -> Record:
             if given and (await _beginning(host, given) or await _ending(host, given)):
                 raise InvalidValue(
                     "ID",
-                    f"{label(given)} is a part of an id, but has only {len(given)} characters; "
+                    f"'{label(given)}' is a part of an id, but has only {len(given)} characters; "
                     f"give at least {MIN_PART}",
                 ) from None
             raise
@@ -109,7 +109,7 @@ async def find_task(host: Host, given: str) -> Record:
         raise TaskNotFound(given)
     if len(found) > 1:
         raise InvalidValue(
-            "ID", f"{label(given)} fits {', '.join(map(label, found))}; give more characters"
+            "ID", f"'{label(given)}' fits {', '.join(map(label, found))}; give more characters"
         )
     return await host.record(found[0])
 

@@ -47,9 +47,10 @@ class PlainRuntime(Host):
             CannotStart: There are limits, which a Runtime does not take; or the Runtime refuses.
         """
         if limits:
+            named = limits if isinstance(limits, Mapping) else limits.__struct_fields__
             raise CannotStart(
-                "the app is a Runtime, which takes no limits; remove limits from the settings, or "
-                "name a Host",
+                f"the app is a Runtime, which takes no limits; remove {', '.join(named)} from the "
+                "settings, or name a Host",
                 task.id,
             )
         await self._runtime.dispatch(task)

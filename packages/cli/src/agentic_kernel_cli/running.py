@@ -58,16 +58,28 @@ class Foreground:
     observers: tuple[str, ...] = ()
     """The observers of an app's Tasks, as ``--observer`` names them."""
 
-    async def launch(self, task: Task, limits: Mapping[str, Any] | None = None) -> int:
+    async def launch(
+        self, task: Task, limits: Mapping[str, Any] | None = None, file: str = ""
+    ) -> int:
         """Dispatch a new Task and wait for it; return the exit code.
 
         Args:
             limits: Limits of this Task; None for those of the runtime.
+            file: The file of the settings that has the limits.
+
+        Raises:
+            CannotStart: The Host refuses the Task. If it refuses a limit, the reason names the
+                file.
         """
 
         async def begin(host: Host) -> Sequence[str]:
             principal = None if self.app else myself()
-            await host.dispatch(task, principal=principal, limits=limits or None)
+            try:
+                await host.dispatch(task, principal=principal, limits=limits or None)
+            except CannotStart as error:
+                if limits and any(name in error.reason for name in limits):
+                    raise CannotStart(f"{error.reason} (limits of {file})", task.id) from error
+                raise
             return [task.id]
 
         return await self._stay([task], begin)

@@ -104,6 +104,10 @@ def _checked(name: str, table: Mapping[str, Any], folder: Path) -> Settings:
             )
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
             raise InvalidValue(name, f"limits.{key} must be a number, 0 or more")
+    try:
+        Limits(**limits)
+    except InvalidValue as error:
+        raise InvalidValue(name, f"limits.{error.path} {error.reason}") from error
     state = table.get("state")
     return Settings(
         name,

@@ -46,6 +46,11 @@ def label(text: str, width: int | None = None) -> str:
     return line(cut(text, width).replace("\\", r"\\"))
 
 
+def named(task_id: str, width: int | None = None) -> str:
+    """A Task by its id, as an error names it."""
+    return f"task '{label(task_id, width)}'"
+
+
 def line(text: str) -> str:
     """Make a text one visible line, if its parts are labels, commands or ``repr`` texts already.
 

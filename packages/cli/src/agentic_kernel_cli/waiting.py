@@ -11,7 +11,7 @@ from agentic_kernel import KernelError, Task, TaskStatus
 from agentic_kernel_engine import Record
 from agentic_kernel_engine.waiting import WAITING_FOR
 
-from .text import as_json, label
+from .text import as_json, label, named
 
 MIN_DIGEST: Final = 8
 """Minimum length of an abbreviated digest, in characters."""
@@ -34,7 +34,7 @@ class NotAwaited(KernelError):
         super().__init__(task_id, reason)
 
     def __str__(self) -> str:
-        return f"task {self.task_id!r} {self.reason}"
+        return f"{named(self.task_id)} {self.reason}"
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,27 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from agentic_kernel import IllegalTransition, InvalidValue, KernelError, TaskExists, TaskNotFound
+from agentic_kernel import (
+    CannotStart,
+    IllegalTransition,
+    InvalidValue,
+    KernelError,
+    TaskExists,
+    TaskNotFound,
+)
 from agentic_kernel_engine import Conflict
 
-from .text import command_line, label
+from .text import command_line, named
 
 _LONGEST: Final = 80
 """The most characters of an id that are shown."""
 _OPTIONS: Final = {"Task.id": "--id", "Task.summary": "--summary", "Task.instructions": "TEXT"}
 """The words of the command line for the fields of a new Task."""
+_BEGUN: Final = {
+    "resume": "resume", "approve": "resume", "deny": "resume", "answer": "resume",
+    "recover": "recover",
+}  # fmt: skip
+"""The words for the refusal of a Task that has begun, by the verbs that would run it."""
 _PARSED: Final = [
     (re.compile(theirs), ours)
     for theirs, ours in (
@@ -29,23 +41,29 @@ _PARSED: Final = [
 """The sentences of Typer and pydantic, which name their own types, and ours."""
 
 
-def worded(error: KernelError) -> str | None:
-    """The message for the person at the terminal; None if that of the error fits."""
+def worded(error: KernelError, verb: str = "") -> str | None:
+    """The message for the person at the terminal; None if that of the error fits.
+
+    Args:
+        verb: The verb of the command line.
+    """
+    if isinstance(error, CannotStart) and error.task_id is not None and verb in _BEGUN:
+        return f"cannot {_BEGUN[verb]} {named(error.task_id, _LONGEST)}: {error.reason}"
     if isinstance(error, IllegalTransition):
         return _not_now(error)
     if isinstance(error, TaskNotFound):
         return (
-            f"no task {label(error.task_id, _LONGEST)} is stored here; see the ids with list, or "
+            f"no {named(error.task_id, _LONGEST)} is stored here; see the ids with list, or "
             "name another place with --state"
         )
     if isinstance(error, TaskExists):
         return (
-            f"task {label(error.task_id, _LONGEST)} is already stored; give another --id, or leave "
+            f"{named(error.task_id, _LONGEST)} is already stored; give another --id, or leave "
             "it out"
         )
     if isinstance(error, Conflict):
         return (
-            f"task {label(error.task_id, _LONGEST)} changed in the same moment; look at it with "
+            f"{named(error.task_id, _LONGEST)} changed in the same moment; look at it with "
             "show, and try again"
         )
     if isinstance(error, InvalidValue) and error.path in _OPTIONS:
@@ -61,7 +79,7 @@ def parsed(message: str) -> str:
 
 
 def _not_now(error: IllegalTransition) -> str:
-    task = f"task {label(error.task_id, _LONGEST)}"
+    task = named(error.task_id, _LONGEST)
     if error.status in ("success", "failure", "cancelled"):
         again = command_line(["run", "--session", error.task_id, "TEXT"])
         return (

@@ -20,7 +20,7 @@ from ..parameters import (
     granted_by,
     invocation,
 )
-from ..text import label, line
+from ..text import line, named
 
 if TYPE_CHECKING:
     from agentic_kernel import CannotStart, Task
@@ -140,7 +140,7 @@ def _leave(called: Invocation, left: CannotStart) -> None:
             "left", {"task_id": left.task_id, "reason": left.reason, "grant": words}
         )
     else:
-        _note(line(f"left: task {label(str(left.task_id))}: {left.reason}"))
+        _note(line(f"left: {named(str(left.task_id))}: {left.reason}"))
 
 
 def _note(text: str) -> None:

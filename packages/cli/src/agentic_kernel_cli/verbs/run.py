@@ -72,6 +72,7 @@ def run(
     from ..grants import OPTIONS_KEY, grant_of, refuse_flags
 
     called = invocation(context)
+    settings = called.settings
     told = sys.stdin.read() if text == "-" else text
     title = summary_of(told) if summary is None else summary
     app_kind = _app_kind(called, runtime)
@@ -90,8 +91,7 @@ def run(
             summary=title, instructions=told, runtime_kind=app_kind, id=task_id,
             metadata=_before(called, session),
         )  # fmt: skip
-        return called.run_app(lambda here: here.launch(own, called.settings.limits))
-    settings = called.settings
+        return called.run_app(lambda here: here.launch(own, settings.limits, settings.file))
     if runtime is None:
         model = settings.model if model is None else model
         runtime = settings.runtime or LOCAL
@@ -124,7 +124,9 @@ def run(
         },
         id=task_id,
     )
-    return called.run({task.id: grant}, lambda here: here.launch(task, settings.limits))
+    return called.run(
+        {task.id: grant}, lambda here: here.launch(task, settings.limits, settings.file)
+    )
 
 
 def _app_kind(called: Invocation, runtime: str | None) -> str | None:
