@@ -81,6 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 f"{path.relative_to(ROOT)}: {bare[0]!r} stands outside the marks; put "
                 "<!-- install: NAME --> and <!-- end of install --> around it"
             )
+        if path.match("packages/*/README.md") and not _SECTION.search(text):
+            sys.exit(
+                f"{path.relative_to(ROOT)}: says nowhere how the package is installed; add "
+                "<!-- install: NAME --> and <!-- end of install -->"
+            )
     pages = {path: renewed(text, version, path) for path, text in texts.items()}
     settle(pages, SCRIPT, check=check)
 

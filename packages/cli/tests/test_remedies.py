@@ -120,6 +120,39 @@ def keep(folder: Path, name: str, *then: Mutation) -> None:
     asyncio.run(keeping())
 
 
+# What a person need not see
+
+
+def test_show_leaves_out_what_is_empty_but_in_json(
+    told: Told, capfd: pytest.CaptureFixture[str]
+) -> None:
+    keep(Path(), "it", Pause(notes={"a/none": None, "a/list": [], "a/zero": 0, "a/no": False}))
+    assert _run([], ["show", "it"]) == 0
+    shown = capfd.readouterr().out
+    assert "a/none" not in shown
+    assert "a/list" not in shown
+    assert "a/zero: 0\n" in shown
+    assert "a/no: false\n" in shown
+    assert _run(["--json"], ["show", "it"]) == 0
+    metadata = json.loads(capfd.readouterr().out)["metadata"]
+    assert metadata["a/none"] is None
+    assert metadata["a/list"] == []
+
+
+def test_a_folder_of_the_settings_is_proposed_so_that_every_folder_can_paste_it(
+    told: Told,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv(STATE_VARIABLE)
+    (tmp_path / "agentic-kernel.toml").write_text('app = "my_shop:shop"\nstate = "state"\n')
+    keep(Path(), "it", Pause())
+    assert _run([], ["show", "it"]) == 0
+    way_on = f"go on with: agentic-kernel --state {tmp_path / 'state'} resume it\n"
+    assert way_on in capfd.readouterr().out
+
+
 # Names
 
 

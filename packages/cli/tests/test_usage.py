@@ -54,6 +54,16 @@ def test_every_command_explains_itself(name: str) -> None:
     assert f"agentic-kernel {name}" in shown.output
 
 
+@pytest.mark.parametrize("width", ["60", "80", "120"])
+@pytest.mark.parametrize("verb", ["list", "retune", "run"])
+def test_the_help_breaks_no_number_and_no_status(verb: str, width: str) -> None:
+    shown = CliRunner().invoke(app, [verb, "--help"], env={"COLUMNS": width}).output
+    assert "9007" not in shown
+    if verb == "list":
+        words = shown.replace("│", " ").replace(",", " ").replace(".", " ").split()
+        assert {"running", "paused", "success", "failure", "cancelled"} <= set(words)
+
+
 def test_every_limit_can_be_retuned() -> None:
     shown = CliRunner().invoke(app, ["retune", "--help"], env={"COLUMNS": "200"})
     for name in Limits.__struct_fields__:

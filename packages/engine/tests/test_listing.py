@@ -62,7 +62,9 @@ async def test_a_refused_key_is_a_fault(status: int) -> None:
 async def test_without_a_key_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ACME_KEY")
     with PagedServer({"/models": {"data": [{"id": "a"}]}}) as server:
-        assert (await asked(server.url)).detail == "not asked, because there is no key"
+        found = await asked(server.url)
+        assert (found.ok, found.detail) == (False, "not asked, because there is no key")
+        assert found.advice == "set ACME_KEY"
         assert not server.asked
         assert (await asked(server.url, keys=None)).detail == "1: a"
 

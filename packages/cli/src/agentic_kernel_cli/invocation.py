@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -84,6 +84,9 @@ class Invocation:
         named, app = app is not None, settings.app if app is None else app
         given = state if state is not None else settings.state
         place = place_of(given)
+        if state is None and isinstance(place, Folder):
+            # A proposed command names it, and a person may paste that in another folder.
+            place = replace(place, path=place.path.absolute())
         chosen: Application | None = None
         if app:
             from .application import Application, AppPlace

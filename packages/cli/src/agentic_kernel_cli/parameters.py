@@ -70,6 +70,13 @@ def _served(context: typer.Context, given: str) -> str:
     return check_runtime(given)
 
 
+def whole(given: int | None) -> int | None:
+    """Refuse an integer that a JSON reader may round; the help shows no bound of sixteen digits."""
+    if given is not None and given > LARGEST:
+        raise typer.BadParameter(f"must be {LARGEST:,} or less")
+    return given
+
+
 def finite(given: float | None) -> float | None:
     """Refuse NaN and infinity."""
     if given is not None and not math.isfinite(given):

@@ -169,6 +169,8 @@ def _facts(
     for key in sorted(task.metadata):
         if key == WAITING_FOR:
             continue  # Shown above while it holds.
+        if task.metadata[key] in (None, "", [], (), {}):
+            continue  # It tells a person nothing; `show --json` has it.
         yield label(key), told(task.metadata[key], shown)
     if task.failure is not None:
         yield "failure", label(failure_text(task.failure))

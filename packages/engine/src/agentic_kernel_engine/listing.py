@@ -54,7 +54,9 @@ async def models_check(
     if keys is not None:
         found = next((each for each in keys if os.environ.get(each)), None)
         if found is None:
-            return Check(name, True, "not asked, because there is no key")
+            return Check(
+                name, False, "not asked, because there is no key", f"set {next(iter(keys))}"
+            )
         header, _, template = keys[found].partition(":")
         sent[header] = template.strip().format(os.environ[found])
     given = os.environ.get(variable) or address

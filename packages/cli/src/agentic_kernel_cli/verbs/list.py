@@ -24,7 +24,13 @@ _Status = Literal["running", "paused", "success", "failure", "cancelled"]
 
 def list_tasks(
     context: typer.Context,
-    status: Annotated[_Status | None, typer.Option(help="Only Tasks in this status.")] = None,
+    status: Annotated[
+        _Status | None,
+        typer.Option(
+            metavar="STATUS",
+            help="Only Tasks in this status: running, paused, success, failure or cancelled.",
+        ),
+    ] = None,
     runtime: Annotated[
         str | None, typer.Option(metavar="KIND", help="Only Tasks of this runtime kind.")
     ] = None,

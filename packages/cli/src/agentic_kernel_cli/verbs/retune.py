@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..parameters import LARGEST, By, Last, TaskOrLast, finite, invocation, wanted
+from ..parameters import By, Last, TaskOrLast, finite, invocation, wanted, whole
 
 if TYPE_CHECKING:
     from agentic_kernel import Task
     from agentic_kernel_engine import Host
 
-_Whole = Annotated[int | None, typer.Option(min=0, max=LARGEST, metavar="N")]
+_Whole = Annotated[int | None, typer.Option(min=0, metavar="N", callback=whole)]
 _Number = Annotated[float | None, typer.Option(min=0, metavar="N", callback=finite)]
 
 

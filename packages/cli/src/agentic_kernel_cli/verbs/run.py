@@ -10,7 +10,6 @@ import typer
 
 from ..kinds import LOCAL, LOCAL_TOOLS, check_limits, check_runtime, check_taken
 from ..parameters import (
-    LARGEST,
     AcceptTools,
     Mcp,
     Model,
@@ -20,6 +19,7 @@ from ..parameters import (
     Workspace,
     Yes,
     invocation,
+    whole,
 )
 from ..text import label
 
@@ -34,7 +34,7 @@ def run(
     ],
     max_tokens: Annotated[
         int | None,
-        typer.Option(min=1, max=LARGEST, help="End the answer after this many tokens."),
+        typer.Option(min=1, callback=whole, help="End the answer after this many tokens."),
     ] = None,
     system: Annotated[
         str | None, typer.Option(help="The system prompt: how the model must behave.")
