@@ -418,7 +418,7 @@ def test_the_settings_name_the_app_and_the_state(crew: Terminals) -> None:
     asked = crew.call("run", "--id", "it", "Write it.", code=3)
     assert (folder(crew) / "tasks").is_dir()
     words = shlex.split(asked.err.splitlines()[-1].partition("go on with: ")[2])
-    assert words[:5] == ["agentic-kernel", "--state", "tasks", "approve", "it"]
+    assert words[:5] == ["agentic-kernel", "--state", str(folder(crew) / "tasks"), "approve", "it"]
     assert crew.call(*words[1:], code=3).err.count("Which one?") >= 1
     assert [task["id"] for task in crew.call("--json", "list").lines] == ["it"]
 
