@@ -283,13 +283,18 @@ def release_check(session: nox.Session) -> None:
     session.run("python", "-m", "venv", "--clear", "--without-pip", str(brought.parents[1]))
     wheels = [str(_wheel(session, member)) for member in MEMBERS]
     session.run("python", "-m", "pip", "--python", str(brought), "install", "--quiet", *wheels)
+    shutil.rmtree(folder / "acme-audited", ignore_errors=True)
+    made = f"create(Sibling.of('runtime', 'acme-audited'), Path({str(folder)!r}))"
+    imports = "from pathlib import Path; from agentic_kernel_new import Sibling, create"
+    session.run(str(brought), "-c", f"{imports}; {made}", external=True)
+    workflows = [str(ROOT / ".github"), str(folder / "acme-audited" / ".github")]
     bill = ("cyclonedx-py", "environment", "--output-reproducible", "--output-file", str(BILL))
     built = sorted(str(path) for path in DIST.iterdir())
     failed = []
     for command in (
         (*bill, str(brought)),
         ("twine", "check", "--strict", *built),
-        ("zizmor", "--offline", "--no-progress", "--persona", "pedantic", str(ROOT / ".github")),
+        ("zizmor", "--offline", "--no-progress", "--persona", "pedantic", *workflows),
         ("python", "-m", "integration.release", str(DIST), str(again), str(sdists)),
     ):
         try:

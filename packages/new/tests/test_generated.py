@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -75,6 +76,23 @@ def test_no_file_of_the_templates_is_compiled_by_an_installer() -> None:
     templates = Path(agentic_kernel_new.__file__).parent / "templates"
     assert [path for path in templates.rglob("*.py") if path.is_file()] == []
     assert "__pycache__" in (templates / "copier.yml").read_text("utf-8")
+
+
+@pytest.mark.parametrize(("tag", "code"), [("v0.1.0", 0), ("v0.2.0", 1)])
+def test_the_release_refuses_a_tag_that_is_not_the_version(
+    siblings: Mapping[str, Path], tag: str, code: int
+) -> None:
+    made = siblings["store"]
+    workflow = (made / ".github/workflows/release.yml").read_text("utf-8")
+    (step,) = re.findall(r"- name: Compare.*?run: \|\n(.*?)\n {6}- ", workflow, re.DOTALL)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-e", "-c", step], cwd=made, capture_output=True, text=True, timeout=60,
+        check=False, env={"PATH": path, "GITHUB_REF_NAME": tag},
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    if code:
+        assert "the tag is v0.2.0, and pyproject.toml has 0.1.0; push the tag v0.1.0" in done.stderr
 
 
 def test_no_paragraph_stands_in_the_readmes_of_two_templates() -> None:

@@ -75,6 +75,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_it_has_these_files(pristine: dict[str, bytes]) -> None:
     assert sorted(pristine) == [
         ".copier-answers.yml",
+        ".github/workflows/release.yml",
         ".github/workflows/tests.yml",
         ".gitignore",
         "CHANGELOG.md",
