@@ -196,8 +196,8 @@ def test_a_strangers_store_and_observer_work_by_name(
     assert "cannot be made: FileNotFoundError: " in wrong["observer lines"]
     assert "run, resume" in terminals.call("--observer", "lines", "list", code=2).err
     terminals.url = f"sqlite://{file}?lease=soon"
-    refused = terminals.call("list", code=2).err
-    assert "the parameters of --state: lease must be a number, not 'soon'; " in refused
+    told = terminals.call("list", code=2).err
+    assert "the parameters of --state: lease must be a number, not 'soon'; " in told
     terminals.url = "redis://127.0.0.1/0"
     assert "file:, postgres:, postgresql:, sqlite:" in terminals.call("list", code=2).err
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agentic_kernel_engine.loop import grants, ledger
+from agentic_kernel_engine.loop import budget_grants, ledger
 from agentic_kernel_engine.plans import accounts
 from agentic_kernel_engine.plans.budget import used_by
 
@@ -40,7 +40,7 @@ def _without_adoption(patch: pytest.MonkeyPatch) -> None:
             account = msgspec.structs.replace(account, grants={})
         return honest(shares, child, account)
 
-    patch.setattr(grants, "settle", settle)
+    patch.setattr(budget_grants, "settle", settle)
 
 
 def _with_cuts_booked_at_once(patch: pytest.MonkeyPatch) -> None:

@@ -200,7 +200,8 @@ async def test_a_client_with_either_http_library_has_the_same_codes(api: str, li
             planner = PLANNERS[api]("gpt-4o", client=client)
             error = await failure(planner, without_tools())
         assert error.code == code, error
-    assert error.usage == NOTHING_USED
+        if code == "openai/connection":
+            assert error.usage == NOTHING_USED
     for writer in writers:
         writer.close()
     server.close()

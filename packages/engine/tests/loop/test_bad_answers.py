@@ -210,7 +210,8 @@ async def test_a_moment_that_is_no_text_fails_the_task_and_says_what_to_give(
 async def test_a_call_has_a_name_and_an_id_of_512_characters_at_most(
     runner: Runner, field: str, size: int, *, accepted: bool
 ) -> None:
-    call = ToolCall(**{"tool": "x", field: "y" * size})
+    name = "y" * size
+    call = ToolCall(name) if field == "tool" else ToolCall("x", id=name)
     done = await runner.run(Plan((call,)), FinalAnswer(1))
     code = None if done.failure is None else done.failure.code
     assert (code == "engine/bad_plan") is not accepted
