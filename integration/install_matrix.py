@@ -162,7 +162,10 @@ conflicts with another. A member stands for its distribution: `file` for `agenti
 
 Distributions are all that are installed, ours among them. MiB are those of the installed files
 without bytecode. The import is that of the first package of the line in a fresh process, the best
-of five, with the newest versions on the first interpreter. It includes the kernel and the engine.
+of five, with the newest versions on the first interpreter. It is `import PACKAGE` alone.
+Some packages, such as `engine` and `conformance`, load their modules and those of their siblings at
+the first use of a name, and the command loads the modules of `cli` when it starts. Their numbers do
+not include that.
 
 {table}
 """
