@@ -59,7 +59,7 @@ def key(page: Path) -> str:
     return (
         "\nThe program asks a model of OpenAI, with the key in `OPENAI_API_KEY`. Without a key, "
         f"[A local model]({local}) has programs\nthat run, with a tool and with a typed answer. "
-        "Its small model is too weak for most other tools: it repeats a call until\n"
+        "Its small model needs an\n`Example` of each tool: without one it repeats a call until "
         "`max_repeats` fails the Task with `engine/loop`.\n\n"
     )
 
