@@ -76,7 +76,7 @@ async def test_the_folder_is_made_with_its_parents_and_for_its_owner_only(tmp_pa
 async def test_a_foreign_folder_is_refused_and_left_as_it_is(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
     store = FileStore(tmp_path)
-    with pytest.raises(ForeignFolder, match="choose an empty folder"):
+    with pytest.raises(ForeignFolder, match=rf"\(it holds {ascii(name)}\); choose an empty folder"):
         await store.insert(running("a"))
     with pytest.raises(ForeignFolder):
         await store.find()

@@ -167,6 +167,7 @@ def test_the_account_of_a_task_that_was_ended_from_outside_is_its_last_state() -
     ):  # fmt: skip
         account = account_of(Record(task, state=state))
         assert (account.spent.iterations, account.known, account.ended) == (spent, True, True)
+        assert account.begun == 0, "no tool call was prepared"
     for state in (b"{}", b"[]", b'{"spent":3}', b'{"spent":{},"shares":{"blind":true}}'):
         assert not account_of(Record(task, state=state)).known
 
