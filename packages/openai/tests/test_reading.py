@@ -372,8 +372,8 @@ def streamed(*events: dict[str, Any]) -> tuple[str, Answer]:
     """The text that a stream shows, with the rest at its end, and its answer."""
     reader = ResponsesReader(False)
     pieces = [piece for each in events for piece in reader.read(each)]
-    answer = reader.answer()
-    shown = [*pieces, *unshown(answer, pieces)]
+    texts, answer = reader.texts(), reader.answer()
+    shown = [*pieces, *unshown(answer, texts)]
     return "".join(each.text for each in shown if not each.channel), answer
 
 

@@ -410,7 +410,7 @@ class APIPlanner(ABC):
 
     async def _pieces(self, context: Context) -> AsyncGenerator[Delta | Plan, None]:
         client, shown, request, reader = await self._prepared(context)
-        begun, response, opened, shown_pieces = False, None, list[Any](), list[Delta]()
+        begun, response, opened = False, None, list[Any]()
         patience = Patience()
         if self._pace.known:
             waited = False
@@ -434,7 +434,6 @@ class APIPlanner(ABC):
                     break
                 for piece in pieces:
                     _check_texts(piece.text)
-                    shown_pieces.append(piece)
                     told = redactor.take(piece)
                     if told is not None:
                         yield told
@@ -443,7 +442,7 @@ class APIPlanner(ABC):
                     yield Delta("", usage=self._priced(bound))
             if reader.done and self._streams:
                 await _rest(response, reader, patience)
-            answer = reader.answer()
+            texts, answer = reader.texts(), reader.answer()
             plan = secrets.plan(self._plan(answer, context, shown))
         except Exception as error:
             # The exception quotes the server, and the server may quote the key.
@@ -457,7 +456,7 @@ class APIPlanner(ABC):
                 await close()
             for each in opened:  # Does nothing to one that is closed.
                 await each.aclose()
-        for piece in unshown(answer, shown_pieces) if self._streams else ():
+        for piece in unshown(answer, texts) if self._streams else ():
             told = redactor.take(piece)
             if told is not None:
                 yield told

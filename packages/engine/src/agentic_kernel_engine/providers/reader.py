@@ -164,6 +164,10 @@ class Reader(ABC):
         """Return all text of a channel."""
         return "".join(self._pieces.get(channel, ()))
 
+    def texts(self) -> dict[str, str]:
+        """Return the text of the answer and its reasoning, by channel, as far as they were told."""
+        return {channel: self.told(channel) for channel in ("", "reasoning")}
+
     def untell(self) -> None:
         """Forget all text, because it comes again as a whole."""
         self._pieces.clear()
@@ -310,19 +314,19 @@ class Reader(ABC):
             pass
 
 
-def unshown(answer: Answer, shown: Iterable[Delta]) -> list[Delta]:
+def unshown(answer: Answer, shown: Mapping[str, str]) -> list[Delta]:
     """Return the rest of an answer's texts after the pieces of them that were shown.
 
     A server may tell a text, or the end of it, only with the whole answer. A text that does not
     begin with its pieces has no rest: a reader cannot take back the pieces that it has shown.
+
+    Args:
+        answer: The answer.
+        shown: `Reader.texts` of the pieces.
     """
-    pieces: dict[str, list[str]] = {"": [], "reasoning": []}
-    for each in shown:
-        if each.channel in pieces:
-            pieces[each.channel].append(each.text)
     rest: list[Delta] = []
     for channel, text in (("reasoning", answer.reasoning), ("", answer.text)):
-        known = "".join(pieces[channel])
+        known = shown[channel]
         if len(text) > len(known) and text.startswith(known):
             rest.append(Delta(text[len(known) :], channel))
     return rest
