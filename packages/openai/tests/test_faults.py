@@ -12,9 +12,10 @@ import pytest
 
 from agentic_kernel import Task
 from agentic_kernel_engine import tool
-from agentic_kernel_engine.loop import NOTHING_USED, FinalAnswer
+from agentic_kernel_engine.loop import NOTHING_USED, Delta, FinalAnswer, Plan
 from agentic_kernel_engine.providers.patience import Patience
 from agentic_kernel_openai import OpenAIRuntime
+from integration.peers.exchange import Exchange
 from integration.peers.faults import Fault
 from integration.peers.faulty import FaultyServer
 
@@ -285,3 +286,27 @@ async def test_an_error_body_of_any_form_is_told(api: str, body: bytes, said: st
             error = await failure(planner, seen())
     assert error.code == "openai/invalid_request"
     assert said in error.message
+
+
+@pytest.mark.parametrize(
+    "left_out", [("delta",), ("delta", "output_item", "content_part")], ids=str
+)
+async def test_text_that_only_the_last_event_has_is_shown_as_well(
+    left_out: tuple[str, ...],
+) -> None:
+    def act(exchange: Exchange) -> None:
+        exchange.answer(
+            [
+                piece
+                for piece in exchange.good()
+                if not any(each.encode() in piece[:80] for each in left_out)
+            ]
+        )
+
+    with FaultyServer(Fault("an answer without some of its events", act)) as peer:
+        async with planning("responses", peer.url) as planner:
+            pieces = [each async for each in planner.plan(seen())]
+    shown = "".join(each.text for each in pieces if isinstance(each, Delta) and not each.channel)
+    (plan,) = (each for each in pieces if isinstance(each, Plan))
+    assert plan.actions == (FinalAnswer(shown),)
+    assert shown
