@@ -360,7 +360,7 @@ class Leaving(MemoryStore):
     async def leave(self, host):
         await super().leave(host)
         self.left += 1
-        if self.left == 40:
+        if self.left >= 40:  # again at each further try of the Host
             raise StoreError("the disk is gone")
 """
 

@@ -21,6 +21,8 @@ STEP = "contest.step"
 _NEVER = 3600.0
 _STEPS = 10_000
 """The most safe points of a run after the history is over; its Host stops it much earlier."""
+_ABANDONED = 10.0
+"""The most seconds that the callers and Hosts of a history with an error get to end."""
 
 
 class Contest:
@@ -74,7 +76,8 @@ class Contest:
     async def run(self) -> Record:
         """Play the history and return the last record of the Task.
 
-        Every Host is closed when `run` returns.
+        Every Host is closed when `run` returns or raises, so that no task of this history is left
+        to a closing event loop.
         """
         hosts = await self._open(self.script.hosts)
         try:
@@ -82,8 +85,9 @@ class Contest:
             if self.script.happens(0.8):
                 await self._do("the last", "kill", None, hosts[0].kill(self.task.id))
             await self._close(hosts)
-        finally:
-            self._over.set()  # also after an error, so that no substrate waits for the end
+        except BaseException:
+            await self._abandon(hosts)
+            raise
         control = Host(store=self.store, interval=_NEVER)
         await self._read("at the end", control)
         await control.close()
@@ -97,8 +101,9 @@ class Contest:
                 await self._until_stored()
             await self._play(hosts, int(dispatches))
             await self._close(hosts)
-        finally:
-            self._over.set()
+        except BaseException:
+            await self._abandon(hosts)
+            raise
 
     async def _open(self, many: int) -> list[Host]:
         hosts = [self._host() for _ in range(many)]
@@ -110,15 +115,34 @@ class Contest:
         if dispatchers != 1:
             self._born.set()
         names = (f"{self._part}caller {n}" for n in range(self.script.callers))
-        await asyncio.gather(
-            *(self._caller(name, hosts, n < dispatchers) for n, name in enumerate(names))
-        )
+        callers = [
+            asyncio.create_task(self._caller(name, hosts, n < dispatchers))
+            for n, name in enumerate(names)
+        ]
+        try:
+            await asyncio.gather(*callers)
+        except BaseException:
+            for caller in callers:
+                caller.cancel()
+            await asyncio.wait(callers, timeout=_ABANDONED)
+            raise
 
     async def _close(self, hosts: list[Host]) -> None:
         closing = [asyncio.create_task(host.close()) for host in hosts]
         await asyncio.sleep(0)
         self._over.set()
         await asyncio.gather(*closing)
+
+    async def _abandon(self, hosts: list[Host]) -> None:
+        """Close the Hosts of a history that ended with an error, whatever else they raise."""
+        self._over.set()  # no substrate waits for the end any more
+        closing = [asyncio.create_task(host.close()) for host in hosts]
+        done, late = await asyncio.wait(closing, timeout=_ABANDONED)
+        for each in late:
+            each.cancel()
+        for each in done:
+            if not each.cancelled():
+                each.exception()  # the error that ended the history is the finding
 
     async def _until_stored(self) -> None:
         while not await self.store.load_many([self.task.id]):  # noqa: ASYNC110
@@ -223,7 +247,12 @@ class Contest:
             for _ in range(self.script.chance.randint(1, 6)):
                 await asyncio.sleep(0)
             recorded.cancel()
-        await asyncio.wait([recorded])
+        try:
+            await asyncio.wait([recorded])
+        except asyncio.CancelledError:
+            recorded.cancel()
+            await asyncio.wait([recorded], timeout=_ABANDONED)
+            raise
         if not recorded.cancelled():
             recorded.result()
         return self.recorder.effect(number)
