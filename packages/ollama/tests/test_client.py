@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import threading
 from typing import Any
 
+import httpx
 import pytest
 from ollama import AsyncClient, Client
 
@@ -20,7 +22,7 @@ from integration.peers.faulty import FaultyServer
 from integration.peers.llama import LlamaServer
 
 from .asking import KEY, MODEL, ask, failure, planning, seen, task
-from .lines import LineServer
+from .lines import LineServer, done, said
 
 
 @pytest.fixture
@@ -218,3 +220,24 @@ async def test_many_tasks_share_the_connections_and_no_thread(aimock: Aimock) ->
         assert {each.result for each in ended} == {"Yes."}
         assert threading.active_count() <= before
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_call_leaves_no_response_to_the_garbage_collector_or_to_a_timer(
+    lines: LineServer,
+) -> None:
+    """A response keeps its request, and so the whole prompt."""
+    lines.give("/api/chat", said(content="Yes."), done(prompt_eval_count=1, eval_count=1))
+
+    def kept() -> int:
+        return sum(isinstance(each, httpx.Response) for each in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = kept()
+        async with planning(lines.url) as planner:
+            for _ in range(5):
+                await ask(planner, seen())
+        assert kept() == before
+    finally:
+        gc.enable()

@@ -21,17 +21,20 @@ from agentic_kernel_engine.loop import (
     Turn,
     UserMessage,
 )
+from agentic_kernel_engine.plans.transcript import Transcript
 from agentic_kernel_engine.providers import (
     IMAGES,
     Call,
     Heard,
     Image,
+    Message,
     Result,
     Said,
     conversation,
     images_in,
     images_of,
     provider,
+    wired,
 )
 
 from .seen import seen, turn
@@ -194,3 +197,34 @@ def test_a_content_is_read_as_a_whole_before_the_task_begins() -> None:
     assert images_of(task)
     with pytest.raises(InvalidValue, match="not valid Base64"):
         images_of(task, decoded=True)
+
+
+ENTRIES: list[Entry] = [
+    turn(ToolCall("add", {"a": 1, "b": 2}, "c1"), said="I add.", output=3),
+    turn(Thought("hm"), said="hm"),
+    Notice("go on"),
+    UserMessage("please"),
+    turn(ToolCall("add"), Thought("so"), error="bad", message="no"),
+    turn(AskUser("Which?"), output="this one"),
+    Summary("much"),
+    turn(ToolCall("add"), output=1),
+]
+
+
+def _form(message: Message) -> list[str]:
+    return [type(message).__name__, repr(message)]
+
+
+@pytest.mark.parametrize("many", range(len(ENTRIES) + 1))
+def test_a_conversation_that_grew_has_the_form_of_one_that_is_new(many: int) -> None:
+    transcript = Transcript([UserMessage("do it")])
+    grown = seen(transcript=transcript)
+    for entry in ENTRIES[:many]:
+        wired(grown, "acme", _form)
+        conversation(grown, "acme", answered=True)
+        transcript.append(entry)
+    new = conversation(seen(*ENTRIES[:many]), "acme")
+    assert conversation(grown, "acme") == new
+    assert wired(grown, "acme", _form) == [part for each in new for part in _form(each)]
+    listed = seen(*ENTRIES[:many], transcript=list(transcript))
+    assert conversation(listed, "acme") == new

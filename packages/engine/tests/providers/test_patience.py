@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
+from contextvars import ContextVar
 
 import pytest
 
@@ -100,3 +103,22 @@ async def test_no_timer_is_left_after_the_last_wait() -> None:
     patience.close()
     assert timer is not None
     assert timer.cancelled()
+
+
+async def test_a_timer_that_was_given_up_keeps_nothing_of_its_call() -> None:
+    """The event loop keeps it for a while."""
+
+    class Response:
+        """Something that a call can be asked for in its context."""
+
+    opened: ContextVar[Response] = ContextVar("opened")
+    response = Response()
+    kept = weakref.ref(response)
+    token = opened.set(response)
+    patience = Patience()
+    await patience.wait(LATE, given(1))
+    patience.close()
+    opened.reset(token)
+    del response, token
+    gc.collect()
+    assert kept() is None

@@ -5,33 +5,41 @@ See https://github.com/ollama/ollama/blob/main/docs/api.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from agentic_kernel_engine.providers import GO_ON, Heard, Message, Said, images_apart
+from agentic_kernel_engine.loop import Context
+from agentic_kernel_engine.providers import GO_ON, Heard, Message, Said, images_apart, wired
+
+from .failures import IMPL
 
 Wire = dict[str, Any]
 
 
-def wire(told: str, conversation: Sequence[Message]) -> list[Wire]:
+def wire(told: str, context: Context) -> list[Wire]:
     """Return the messages of a request.
 
     Args:
         told: The system text; left out if empty.
-        conversation: The messages to convert.
+        context: The step, with the transcript.
     """
     messages: list[Wire] = [{"role": "system", "content": told}] if told else []
-    for message in images_apart(conversation):  # Some models ignore the images of a result.
-        if isinstance(message, Heard):
-            messages.append(_heard(message))
-        elif isinstance(message, Said):
-            messages.append(_said(message))
-        else:
-            for result in message:
-                messages.append({"role": "tool", "content": result.text, "tool_name": result.name})
+    messages += wired(context, IMPL, _form)
     if messages and messages[-1]["role"] == "assistant":
         messages.append(_heard(Heard(GO_ON)))  # Otherwise the model would continue that answer.
     return messages
+
+
+def _form(message: Message) -> list[Wire]:
+    made: list[Wire] = []
+    for each in images_apart([message]):  # Some models ignore the images of a result.
+        if isinstance(each, Heard):
+            made.append(_heard(each))
+        elif isinstance(each, Said):
+            made.append(_said(each))
+        else:
+            for result in each:
+                made.append({"role": "tool", "content": result.text, "tool_name": result.name})
+    return made
 
 
 def _heard(heard: Heard) -> Wire:

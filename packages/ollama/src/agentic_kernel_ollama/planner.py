@@ -17,7 +17,6 @@ from agentic_kernel_engine.providers import (
     Price,
     check_flag,
     check_once,
-    conversation,
     present,
 )
 from agentic_kernel_engine.providers import failures as names
@@ -121,7 +120,7 @@ class OllamaPlanner(APIPlanner):
             "model": self.model,
             **self._same,
             **present(think=options.effort),
-            "messages": wire(self._told(context, options), conversation(context, IMPL)),
+            "messages": wire(self._told(context, options), context),
             "tools": [tool_of(each) for each in shown],
             # Under a schema a model of Ollama can write nothing else, so it would never call.
             "format": None if shown else context.output_schema,
@@ -135,8 +134,11 @@ class OllamaPlanner(APIPlanner):
     def _explain(self, error: Exception, request_id: str | None) -> PlannerError | None:
         return explained(self.failures, error, self._advice)
 
-    async def _pieces(self, context: Context) -> AsyncGenerator[Delta | Plan, None]:
-        for pulls in (self._pull, False):
+    def _pieces(self, context: Context) -> AsyncGenerator[Delta | Plan, None]:
+        return self._pulling(context) if self._pull else super()._pieces(context)
+
+    async def _pulling(self, context: Context) -> AsyncGenerator[Delta | Plan, None]:
+        for pulls in (True, False):
             try:
                 async with aclosing(super()._pieces(context)) as pieces:
                     async for piece in pieces:

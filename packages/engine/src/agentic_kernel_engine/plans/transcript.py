@@ -8,8 +8,8 @@ plan and its observations are in one commit, or the plan is at hand in the state
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -48,6 +48,7 @@ class Summary(msgspec.Struct, frozen=True, gc=False, tag="summary", tag_field="e
 
 
 Entry = UserMessage | Turn | Notice | Summary
+T = TypeVar("T")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -63,7 +64,7 @@ class Transcript(list[Entry]):
         fixed: See the attribute.
     """
 
-    __slots__ = ("_measured", "_size", "cuts", "fixed")
+    __slots__ = ("_forms", "_measured", "_size", "cuts", "fixed")
 
     def __init__(
         self,
@@ -80,6 +81,7 @@ class Transcript(list[Entry]):
         that the last compaction left."""
         self._measured = 0
         self._size = 0
+        self._forms: dict[Hashable, list[Any]] = {}
 
     def may_be_cut(self, at: Cursor) -> None:
         """Note that the present entries are those of the history up to this event."""
@@ -99,6 +101,7 @@ class Transcript(list[Entry]):
         super().__delitem__(slice(length, None))
         if self._measured > length:
             self._measured = self._size = 0
+        self._forms.clear()
 
     @property
     def size(self) -> int:
@@ -107,6 +110,18 @@ class Transcript(list[Entry]):
             self._size += len(_encode(self[self._measured :])) - 1
             self._measured = len(self)
         return self._size
+
+    def in_form(self, form: Hashable, made: Callable[[int, Entry], T]) -> Sequence[T]:
+        """The entries in another form, e.g. that of a vendor; each entry is converted only once.
+
+        Args:
+            form: A name of the form, which stands for everything that ``made`` depends on.
+            made: Returns the form of an entry, given the place of the entry and the entry.
+        """
+        forms = self._forms.setdefault(form, [])
+        for place in range(len(forms), len(self)):
+            forms.append(made(place, self[place]))
+        return forms
 
 
 def read(events: Iterable[Event], opening: Sequence[Entry] = ()) -> Transcript:

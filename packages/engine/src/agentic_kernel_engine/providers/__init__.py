@@ -34,6 +34,7 @@ from .conversation import (
     conversation,
     images_apart,
     provider,
+    wired,
 )
 from .edges import (
     address_problem,
@@ -168,4 +169,5 @@ __all__ = [
     "secrets_of",
     "sent",
     "unsent",
+    "wired",
 ]  # fmt: skip

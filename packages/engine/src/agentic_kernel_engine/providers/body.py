@@ -47,6 +47,8 @@ class Body:
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size, begun, form, mark = 0, bytearray(), self._form, _BOM
+        if self._stream is None:
+            return
         if self._pieces is None:
             self._pieces = aiter(self._stream)
         # OpenAI's SDK iterates a second time, to drain the body; that one goes on from here.
@@ -69,12 +71,19 @@ class Body:
         yield lines if form is None else form.take(lines) + form.rest()
 
     async def aclose(self) -> None:
+        """Close the body; a second time does nothing.
+
+        The inner stream refers to the response, and the response to this body. So the body lets it
+        go: each call would otherwise leave its response to the garbage collector.
+        """
+        stream, self._stream, self._pieces = self._stream, None, None
         try:
             if self.connection is not None:
                 # Before the pool has the connection back, so that no other request gets it.
                 await self.connection.aclose()
         finally:
-            await self._stream.aclose()
+            if stream is not None:
+                await stream.aclose()
 
 
 class Form:

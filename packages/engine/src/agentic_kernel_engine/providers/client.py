@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -119,12 +120,13 @@ class SDKClient:
     @property
     def secrets(self) -> Secrets:
         """The keys that the client sends, and `beside`; they must not appear in any output."""
-        keys: set[Any] = {self.given.get("api_key"), *map(os.environ.get, self.key_variables)}
-        keys.update(self.beside)
         client = self._client or self.own
-        if client is not None:
-            keys.update(self.keys_of(client))
-        return secrets_of(*sorted(key for key in keys if isinstance(key, str) and key))
+        return _secrets_among(
+            self.given.get("api_key"),
+            *map(os.environ.get, self.key_variables),
+            *self.beside,
+            *(() if client is None else self.keys_of(client)),
+        )
 
     async def close(self) -> None:
         """Close the client, unless it is the user's own; `open` makes a new one later."""
@@ -203,6 +205,11 @@ class SDKClient:
             f"there is no API key: set the environment variable {self.key_variables[0]}, or give "
             "api_key=; if your server needs no key, give any text"
         )
+
+
+@lru_cache(maxsize=256)
+def _secrets_among(*found: Any) -> Secrets:
+    return secrets_of(*sorted({key for key in found if isinstance(key, str) and key}))
 
 
 def _inner(client: Any, path: str) -> Any:

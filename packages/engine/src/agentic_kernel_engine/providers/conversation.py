@@ -7,14 +7,16 @@ of its planner (`Plan.provider`), and are not given to another vendor.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from functools import partial
+from itertools import starmap
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from ..plans.action import Action, AskUser, FinalAnswer, PushGoal, Thought, ToolCall
 from ..plans.observation import Observation
 from ..plans.plan import Plan
-from ..plans.transcript import Summary, Turn
+from ..plans.transcript import Entry, Summary, Transcript, Turn
 from ..seams.planner import Context
 from .attachments import Document, Image, documents_of, images_in, images_of
 from .offers import offer_of
@@ -85,6 +87,7 @@ class Result(NamedTuple):
 
 
 Message = Heard | Said | tuple[Result, ...]
+W = TypeVar("W")
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -99,17 +102,70 @@ def conversation(context: Context, impl: str, *, answered: bool = False) -> list
     Raises:
         InvalidValue: The Task's images or documents are not valid.
     """
-    messages: list[Message] = []
+    messages = wired(context, impl, _itself)
+    return _answered(messages) if answered else messages
+
+
+def wired(context: Context, impl: str, form: Callable[[Message], Sequence[W]]) -> list[W]:
+    """The messages of `conversation` in the form of a vendor.
+
+    A long conversation is sent again at each step. So the forms of its old messages are kept, and
+    only new messages are converted.
+
+    Args:
+        impl: The planner's ``impl``; opaque items of other planners are left out.
+        form: A function of a module. It returns the vendor's messages for a message, and depends
+            on nothing else.
+
+    Raises:
+        InvalidValue: The Task's images or documents are not valid.
+    """
+    made: list[W] = []
+    heard: Heard | None = None
     images, documents = images_of(context.task), documents_of(context.task)
     place = _place_of_images(context) if images or documents else -1
-    for number, entry in enumerate(context.transcript):
-        if isinstance(entry, Turn):
-            _turn(messages, number, entry, impl)
-        elif isinstance(entry, Summary):
-            _hear(messages, f"What came before, in short: {entry.text}")
+    for number, told in enumerate(_entries(context.transcript, impl, form)):
+        for each in told:
+            if isinstance(each, Heard):
+                shown = (images, documents) if number == place else ()
+                heard = _joined(heard, each.text, *shown)
+                continue
+            if heard is not None:
+                made += form(heard)
+                heard = None
+            made.append(each)
+    if heard is not None:
+        made += form(heard)
+    return made
+
+
+def _itself(message: Message) -> tuple[Message]:
+    return (message,)
+
+
+def _entries(
+    transcript: Sequence[Entry], impl: str, form: Callable[[Message], Sequence[W]]
+) -> Sequence[Sequence[W | Heard]]:
+    made = partial(_entry, impl, form)
+    if isinstance(transcript, Transcript):
+        return transcript.in_form((impl, form), made)
+    return list(starmap(made, enumerate(transcript)))
+
+
+def _entry(
+    impl: str, form: Callable[[Message], Sequence[W]], number: int, entry: Entry
+) -> Sequence[W | Heard]:
+    """An entry in its form, except for a message to the model, which may still be joined."""
+    if not isinstance(entry, Turn):
+        short = "What came before, in short: " if isinstance(entry, Summary) else ""
+        return (Heard(short + entry.text),)
+    made: list[W | Heard] = []
+    for message in _turn(number, entry, impl):
+        if isinstance(message, Heard):
+            made.append(message)
         else:
-            _hear(messages, entry.text, *((images, documents) if number == place else ()))
-    return _answered(messages) if answered else messages
+            made += form(message)
+    return made
 
 
 def images_apart(messages: Iterable[Message]) -> list[Message]:
@@ -172,7 +228,8 @@ def provider(
     return {"impl": impl, **left} if left else None
 
 
-def _turn(messages: list[Message], number: int, turn: Turn, impl: str) -> None:
+def _turn(number: int, turn: Turn, impl: str) -> list[Message]:
+    messages: list[Message] = []
     plan = turn.plan
     left = _left_by(impl, plan)
     names = left.get("calls")
@@ -204,7 +261,8 @@ def _turn(messages: list[Message], number: int, turn: Turn, impl: str) -> None:
     if results:
         messages.append(tuple(results))
     if heard:
-        _hear(messages, "\n\n".join(heard))
+        messages.append(Heard("\n\n".join(heard)))
+    return messages
 
 
 def _left_by(impl: str, plan: Plan) -> Mapping[str, Any]:
@@ -259,18 +317,17 @@ def _outcome(observation: Observation, output: Any) -> str:
     return (output if isinstance(output, str) else _json(output)) or EMPTY
 
 
-def _hear(
-    messages: list[Message],
+def _joined(
+    heard: Heard | None,
     text: str,
     images: tuple[Image, ...] = (),
     documents: tuple[Document, ...] = (),
-) -> None:
-    last = messages[-1] if messages else None
-    if isinstance(last, Heard):
-        text = f"{last.text}\n\n{text or EMPTY}"
-        messages[-1] = Heard(text, last.images + images, last.documents + documents)
-    else:
-        messages.append(Heard(text or EMPTY, images, documents))
+) -> Heard:
+    """One message to the model in place of one before it, if there is one, and of a further one."""
+    if heard is None:
+        return Heard(text or EMPTY, images, documents)
+    both = f"{heard.text}\n\n{text or EMPTY}"
+    return Heard(both, heard.images + images, heard.documents + documents)
 
 
 def _json(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from contextvars import Context
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -15,6 +16,9 @@ class Patience:
     A stream has a wait for each of its events, and nearly all of them are short. A timer of its own
     for each would cost more than reading the event. So a wait leaves its timer to the next wait,
     and a timer that fires before the end of the present wait is set again, to that end.
+
+    The event loop keeps a cancelled timer for a while, and the timer keeps its context. So timers
+    have an empty context, because that of a call leads to its response.
     """
 
     def __init__(self) -> None:
@@ -24,6 +28,7 @@ class Patience:
         """The task that waits; None between two waits."""
         self._end = 0.0
         self._is_over = False
+        self._context = Context()
 
     async def wait(self, seconds: float, awaited: Awaitable[T]) -> T:
         """Return the result of an awaitable.
@@ -55,7 +60,7 @@ class Patience:
 
     def _set(self) -> None:
         self.close()
-        self._timer = self._loop.call_at(self._end, self._fire)
+        self._timer = self._loop.call_at(self._end, self._fire, context=self._context)
 
     def _fire(self) -> None:
         self._timer = None

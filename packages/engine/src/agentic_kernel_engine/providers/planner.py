@@ -456,6 +456,7 @@ class APIPlanner(ABC):
                 await close()
             for each in opened:  # Does nothing to one that is closed.
                 await each.aclose()
+            opened.clear()  # The HTTP library's timers keep the context, and so this list.
         for piece in unshown(answer, texts) if self._streams else ():
             told = redactor.take(piece)
             if told is not None:
