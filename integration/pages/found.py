@@ -38,7 +38,7 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "store.md": ("database", "persistence"),
     "tutorials/approvals.md": ("human in the loop", "approval", "confirm", "pause", "tutorial"),
     "tutorials/budget.md": ("cost", "budget", "multi-agent", "subagent", "tutorial"),
-    "tutorials/crash.md": ("crash", "recovery", "resume", "checkpoint", "tutorial"),
+    "tutorials/crash.md": ("crash", "recovery", "kill", "resume", "checkpoint", "tutorial"),
     "tutorials/memory.md": ("memory", "session", "conversation", "chat history"),
     "tutorials/offline.md": ("testing", "mock", "pytest", "test"),
     "tutorials/postgres.md": ("postgres", "sql"),

@@ -54,6 +54,7 @@ SOUGHT: Final[Mapping[str, tuple[str, ...]]] = {
     "langgraph": ("tutorials/framework/",),
     "cancel": ("kernel/", "engine/"),
     "kill": ("engine/", "getting-started/"),
+    "kill -9": ("tutorials/crash/",),
     "pause": ("kernel/", "engine/"),
     "resume": ("getting-started/", "engine/"),
     "timeout": ("loop/", "network-faults/"),
