@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 import agentic_kernel_engine as engine
 from agentic_kernel import InvalidValue, TaskStatus
-from agentic_kernel_engine import Event, InMemoryObserver, Job, MemoryStore, Record
+from agentic_kernel_engine import Event, InMemoryObserver, Job, MemoryStore, Record, StoreError
 from agentic_kernel_engine.stored import decode_change, encode_change, encode_record
 
 from ..conftest import Acting, Crash, NewTask
@@ -187,6 +187,42 @@ async def test_a_task_whose_runs_keep_dying_is_set_aside(
     assert (done.failure.code, done.failure.metadata["attempts"]) == (
         "engine/attempts_exhausted", 3,
     )  # fmt: skip
+
+
+@pytest.mark.rule("R12")
+async def test_a_task_that_the_store_kept_from_running_is_not_blamed_alone(
+    new_task: NewTask, acting: type[Acting], crash: Crash
+) -> None:
+    """Each acquisition is counted, and then the store refuses to read the parent."""
+
+    class Refusing(MemoryStore):
+        left = 0
+
+        async def load_many(self, task_ids: Collection[str]) -> Mapping[str, Record]:
+            if self.left and "parent" in task_ids:
+                self.left -= 1
+                raise StoreError("down")
+            return await super().load_many(task_ids)
+
+    now = [datetime(2030, 1, 1, tzinfo=UTC)]
+
+    def clock() -> datetime:
+        now[0] += timedelta(minutes=1)
+        return now[0]
+
+    store = Refusing()
+    task = new_task()
+    first = Host(acting(forever), Line(store), clock=clock)
+    await first.spawn(task, "parent")
+    await crash(first)
+    store.left = 2
+    async with Host(acting(forever), store, max_attempts=2, clock=clock) as last:
+        done = await last.wait(task.id)
+    assert store.left == 0
+    assert done.failure is not None
+    assert done.failure.code == "engine/attempts_exhausted"
+    for reason in ("the process died", "cancelled from outside", "the store failed"):
+        assert reason in done.failure.message
 
 
 @pytest.mark.rule("R12")

@@ -18,12 +18,16 @@ from ..faults import MAX_MESSAGE, Stray, is_a, kind_of, origin, passes, place_of
 
 
 def exhausted(attempts: int) -> Fail:
-    """The failure of a Task after this many of its runs have died in a row."""
+    """The failure of a Task after this many of its runs in a row ended without progress.
+
+    The count tells nothing about the reason, so the message names each possible one.
+    """
     failure = Failure(
         "engine/attempts_exhausted",
-        f"max_attempts {attempts}: {attempts} runs in a row died without progress, so the Task "
-        "itself may kill its workers. Find out why they died, then dispatch its work again as a "
-        "new Task",
+        f"max_attempts {attempts}: {attempts} runs in a row ended without progress. Each time the "
+        "process died, the run was cancelled from outside, or the store failed; the logs of the "
+        "Hosts say which. Mend the store, or the work that ends its workers; then dispatch the "
+        "work again as a new Task",
         {"attempts": attempts},
     )
     return Fail(failure)

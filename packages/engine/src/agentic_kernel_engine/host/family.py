@@ -44,7 +44,7 @@ class Family:
     Its methods are not shielded: the Host runs them in tasks of its own.
 
     Args:
-        max_attempts: The most runs of a Task in a row that may die without progress; None for no
+        max_attempts: The most runs of a Task in a row that may end without progress; None for no
             limit.
     """
 

@@ -94,9 +94,9 @@ class Host(Decisions, Queries):
         runtime_kinds: The kinds that this Host dispatches and claims; None for every kind.
         max_in_flight: The most Tasks that may run here at once; None for no limit. A child that a
             run spawns uses its parent's slot.
-        max_attempts: The most runs of a Task in a row that may die with their process without
-            progress. After that many, the Host that takes the Task up next fails it with
-            ``engine/attempts_exhausted``. None for no limit.
+        max_attempts: The most runs of a Task in a row that may end without progress, because their
+            process died, they were cancelled, or the store failed. After that many, the Host that
+            takes the Task up next fails it with ``engine/attempts_exhausted``. None for no limit.
         observer: Receives every event, live and durable.
         approvals: Is told of every decision that Tasks of these kinds wait for, and of its end.
         claims: True if this Host takes up Tasks of these kinds that no living Host runs, without
