@@ -10,7 +10,10 @@ import pydantic
 import pytest
 
 from agentic_kernel import CannotStart, InvalidValue, TaskNotFound
+from agentic_kernel_engine import Limits
+from agentic_kernel_engine.loop import replay
 from agentic_kernel_engine.providers import Function
+from agentic_kernel_engine.tools.tool import Tool
 from agentic_kernel_local import LocalRuntime
 from agentic_kernel_local.engine import Engine, Request
 from agentic_kernel_local.generation import Piece
@@ -129,6 +132,51 @@ async def test_a_schema_that_no_value_fits_is_refused_before_its_task(engine: En
     async with local(output_schema={**CLOSED, "required": ["a"]}) as runtime:
         with pytest.raises(CannotStart, match="#/required: names 'a', which additionalProperties"):
             await runtime.run("Give a value.")
+
+
+ONE = {**CLOSED, "properties": {"a": {"enum": [1]}}, "required": ["a"]}
+"""The grammar leaves one value, ``{"a": 1}``."""
+UNHELD = {
+    "contains": {"type": "array", "items": {"enum": [1]}, "minItems": 1, "contains": {"const": 2}},
+    "dependentRequired": {**ONE, "dependentRequired": {"a": ["b"]}},
+    "if": {**ONE, "if": ONE, "then": {"properties": {"a": {"const": 2}}}},
+    "multipleOf": {**ONE, "properties": {"a": {"type": "integer", "enum": [1], "multipleOf": 2}}},
+    "not": {**ONE, "not": {"properties": {"a": {"const": 1}}}},
+    "pattern": {**ONE, "properties": {"a": {"type": "string", "enum": ["b"], "pattern": "c"}}},
+}
+"""Schemas that no value fits by a keyword that llama.cpp does not turn into a grammar."""
+KEYWORDS = [
+    pytest.param(each, marks=() if each == "if" else pytest.mark.torture) for each in sorted(UNHELD)
+]
+
+
+@pytest.mark.parametrize("keyword", KEYWORDS)
+async def test_an_answer_is_checked_where_the_grammar_does_not_hold_it(
+    engine: Engine, keyword: str
+) -> None:
+    async with local(output_schema=UNHELD[keyword], limits=Limits(max_iterations=1)) as runtime:
+        done = await runtime.run("Give a value.")
+    failure = done.task.failure
+    assert (done.task.status, done.task.result) == ("failure", None)
+    assert failure is not None
+    assert failure.code == "engine/max_iterations"
+    assert failure.metadata["answer_refused"]
+
+
+@pytest.mark.parametrize("keyword", KEYWORDS[1:])
+async def test_a_tool_gets_no_arguments_that_only_the_grammar_lets_through(
+    engine: Engine, keyword: str
+) -> None:
+    calls: list[Any] = []
+    act = Tool("act", calls.append, input_schema=UNHELD[keyword], inline=True)
+    bound = Limits(max_iterations=1)
+    async with local(tools=[act], tool_choice="act", limits=bound) as runtime:
+        done = await runtime.run("Act.")
+        events = (await runtime.outcome(done.task.id)).events
+    assert calls == []
+    [seen] = replay(events).observations
+    assert seen.error == "schema_validation_failed"
+    assert done.task.failure is not None
 
 
 @pytest.mark.parametrize("asked", ["", r"He said \"yes\" and\nleft"], ids=["empty", "escapes"])
