@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import json
 import os
 import re
 import subprocess
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import agentic_kernel_conformance
 import agentic_kernel_new
 from agentic_kernel_engine import StoreError
 from agentic_kernel_new import KINDS, Sibling, create, recopy
@@ -93,6 +96,38 @@ def test_the_release_refuses_a_tag_that_is_not_the_version(
     assert done.returncode == code, done.stderr
     if code:
         assert "the tag is v0.2.0, and pyproject.toml has 0.1.0; push the tag v0.1.0" in done.stderr
+
+
+def test_each_daily_run_draws_seeds_of_its_own(siblings: Mapping[str, Path]) -> None:
+    """The step of the workflow, for a moment and with one test of the kit."""
+    made = siblings["runtime"]
+    workflow = (made / ".github/workflows/daily.yml").read_text("utf-8")
+    (step,) = re.findall(r"- name: Draw seeds.*?run: \|\n(.*?)\n {6}- ", workflow, re.DOTALL)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    env = {
+        "PATH": path, "PYTHONPATH": "src", "PYTEST_ADDOPTS": "-p no:cacheprovider -k any_history",
+        "MINUTES": "0.001", "GITHUB_RUN_NUMBER": "7",
+    }  # fmt: skip
+    done = subprocess.run(
+        ["bash", "-e", "-c", step], cwd=made, capture_output=True, text=True, timeout=60,
+        check=False, env=env,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "from seed 7000000000: " in done.stdout
+    report = json.loads((made / "daily.json").read_text("utf-8"))
+    assert (report["level"], report["seed"]) == ("full", 7_000_000_000)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_whose_contract_draws_seeds_has_the_daily_run(
+    siblings: Mapping[str, Path], kind: str
+) -> None:
+    contract = (siblings[kind] / "tests/test_contract.py").read_text("utf-8")
+    (name,) = set(re.findall(r"\b\w+Contract\b", contract))
+    tests = inspect.getmembers(getattr(agentic_kernel_conformance, name), inspect.isfunction)
+    marks = [mark.name for _, test in tests for mark in getattr(test, "pytestmark", ())]
+    daily = (siblings[kind] / ".github/workflows/daily.yml").exists()
+    assert daily == ("random" in marks)
 
 
 def test_no_paragraph_stands_in_the_readmes_of_two_templates() -> None:
