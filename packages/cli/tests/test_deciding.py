@@ -145,6 +145,15 @@ async def test_one_request_is_listed_approved_and_carried_out(elsewhere: Elsewhe
     assert [(each["by"], each["why"]) for each in given] == [(claimed, "I read it")]
     decided = (await elsewhere.call("show", "it")).out
     assert f"decided: approved by {claimed}, {digest[:12]}: I read it\n" in decided
+    task, *events = (await elsewhere.call("--json", "show", "it", "--events")).lines
+    (event,) = (each for each in events if each["type"] == "approval.given")
+    assert task["decided"] == [
+        {
+            "decision": "approved", "by": claimed, "digest": digest, "why": "I read it",
+            "at": event["at"], "event_id": event["id"],
+        }
+    ]  # fmt: skip
+    assert (task["go_on_with"], task["goes_on_in"]) == (None, None)
 
 
 @pytest.mark.parametrize("verb", [("approve",), ("deny", "--reason", "no")])

@@ -149,8 +149,10 @@ def test_a_folder_of_the_settings_is_proposed_so_that_every_folder_can_paste_it(
     (tmp_path / "agentic-kernel.toml").write_text('app = "my_shop:shop"\nstate = "state"\n')
     keep(Path(), "it", Pause())
     assert _run([], ["show", "it"]) == 0
-    way_on = f"go on with: agentic-kernel --state {tmp_path / 'state'} resume it\n"
-    assert way_on in capfd.readouterr().out
+    way_on = f"cd {tmp_path} && agentic-kernel --state {tmp_path / 'state'} resume it"
+    assert f"go on with: {way_on}\n" in capfd.readouterr().out
+    assert _run(["--json"], ["show", "it"]) == 0
+    assert json.loads(capfd.readouterr().out)["go_on_with"] == way_on
 
 
 # Names
@@ -339,6 +341,10 @@ def test_resume_hands_no_task_over_that_waits_for_a_decision(
     assert shown[-1] == (
         "goes on in: a Host that serves acme; to run it here, add --app MODULE:OBJECT"
     )
+    assert _run(["--json"], ["show", "it"]) == 0
+    told_of = json.loads(capfd.readouterr().out)
+    assert f"go on with: {told_of['go_on_with']}" == shown[-2]
+    assert f"goes on in: {told_of['goes_on_in']}" == shown[-1]
     assert _run(*parted(["--app", "my_shop:shop", "show", "it"])) == 0
     assert capfd.readouterr().out.splitlines()[-1].endswith(f" --app my_shop:shop {then}")
 

@@ -50,11 +50,12 @@ def test_a_pipe_gets_one_visible_line_for_each_fact(
         rendering.Paper(),
         task,
         said=FORGED,
-        decisions=list(
-            rendering.decision_lines(
+        decisions=[
+            decision.line
+            for decision in rendering.decisions(
                 [Event("approval.given", {"by": FORGED, "why": FORGED, "digest": FORGED}, NOW)]
             )
-        ),
+        ],
         way_on=command_line([FORGED]),
     )
     shown = capsys.readouterr().out

@@ -17,7 +17,7 @@ from agentic_kernel_engine import Host, Store
 from .naming import STATE_VARIABLE
 from .place import Place
 from .plain_runtime import PlainRuntime, is_runtime
-from .text import label
+from .text import command_line, label
 
 WHERE: Final = "--app"
 STORE: Final = "store"
@@ -66,8 +66,10 @@ class Application:
         try:
             found: Any = import_module(module)
         except (Exception, SystemExit) as error:
+            missing = isinstance(error, ModuleNotFoundError) and error.name == module.split(".")[0]
+            remedy = "; go to the folder that has it, or install it" if missing else ""
             raise InvalidValue(
-                WHERE, f"{label(self.name, 80)} cannot be imported: {_told(error)}"
+                WHERE, f"{label(self.name, 80)} cannot be imported: {_told(error)}{remedy}"
             ) from error
         for part in attribute.split("."):
             try:
@@ -253,15 +255,28 @@ def check_place(app: Application, place: Place) -> None:
 
 @dataclass(frozen=True)
 class Ways:
-    """Proposes commands that name the app, if the command line named it."""
+    """Proposes commands that find the app: they name it if the command line named it.
+
+    Args:
+        folder: The folder of the settings, if they name the app.
+    """
 
     place: Place
     app: Application
+    folder: Path
 
     def command(self, *words: str) -> str:
         """The command line with these words, ready to paste into a shell."""
         named = [WHERE, self.app.name] if self.app.named else []
         return self.place.command(*named, *words)
+
+    def app_command(self, *words: str) -> str:
+        """The same for a Task that the app runs.
+
+        It goes to the folder of the settings first, because in another one the command has no app.
+        """
+        line = self.command(*words)
+        return line if self.app.named else f"{command_line(['cd', str(self.folder)])} && {line}"
 
 
 def _makes_host(found: type) -> bool:

@@ -100,7 +100,7 @@ class Invocation:
         """Proposes commands for the place and the app."""
         from .application import Ways
 
-        return self.place if self.app is None else Ways(self.place, self.app)
+        return self.place if self.app is None else Ways(self.place, self.app, Path.cwd())
 
     def app_serves(self, kind: str) -> bool:
         """True if there is an app that serves Tasks of this kind; the app is opened once for this.

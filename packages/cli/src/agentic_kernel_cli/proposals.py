@@ -39,14 +39,15 @@ def proposal(place: Place | Ways, task: Task) -> str | None:
         verb, then = "answer", ["TEXT", *(["--digest", asked] if asked else [])]
     else:
         verb, then = "resume", []
-    own = _own(place, task.runtime_kind)
-    if verb == "recover" and not own and not serves(task.runtime_kind):
+    own = _ways(place, task.runtime_kind)
+    if verb == "recover" and own is None and not serves(task.runtime_kind):
         return None
-    flags = [] if own else _flags(task)
+    flags = _flags(task) if own is None else []
+    command = place.command if own is None else own.app_command
     if task.id.startswith("-"):
         flags = [*then[1:], *flags] if verb == "answer" else flags
-        return place.command(verb, *flags, "--", task.id, *(then[:1] if verb == "answer" else then))
-    return place.command(verb, task.id, *then, *flags)
+        return command(verb, *flags, "--", task.id, *(then[:1] if verb == "answer" else then))
+    return command(verb, task.id, *then, *flags)
 
 
 _HIGHEST: Final = 100
@@ -57,7 +58,7 @@ APP: Final = "MODULE:OBJECT"
 
 def remedy(place: Place | Ways, task: Task) -> str:
     """The remedy for a running Task that no process runs, in a few words."""
-    return "recover it" if _own(place, task.runtime_kind) else taker(task.runtime_kind)
+    return taker(task.runtime_kind) if _ways(place, task.runtime_kind) is None else "recover it"
 
 
 def way_back(called: Invocation, task: Task) -> str:
@@ -96,18 +97,23 @@ async def _highest(host: Host, record: Record) -> Record | None:
 def host_of(place: Place | Ways, task: Task) -> str | None:
     """The Host in which a paused Task goes on; None if this command or its app runs it."""
     kind = task.runtime_kind
-    if task.status is not TaskStatus.PAUSED or serves(kind) or _own(place, kind):
+    if task.status is not TaskStatus.PAUSED or serves(kind):
+        return None
+    if _ways(place, kind) is not None:
         return None
     return f"a Host that serves {label(kind)}; to run it here, add --app {APP}"
 
 
-def _own(place: Place | Ways, kind: str) -> bool:
-    """True if the person's app runs this kind."""
+def _ways(place: Place | Ways, kind: str) -> Ways | None:
+    """The ways of the person's app if it runs this kind; else None."""
     from .application import Ways
 
-    app = place.app if isinstance(place, Ways) else None
+    if not isinstance(place, Ways):
+        return None
+    app = place.app
     # An app that was not opened yet may serve any kind that this command does not run.
-    return app is not None and (app.serves(kind) if app.known else not serves(kind))
+    runs = app.serves(kind) if app.known else not serves(kind)
+    return place if runs else None
 
 
 def _flags(task: Task) -> list[str]:

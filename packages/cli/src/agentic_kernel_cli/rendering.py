@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -230,17 +231,43 @@ def failure_text(failure: Failure) -> str:
     return said
 
 
-def decision_lines(events: Iterable[Event]) -> Iterator[str]:
-    """The decisions of people about a Task, one line each, in order."""
+@dataclass(frozen=True)
+class Decided:
+    """A decision of a person about a Task, as its history has it."""
+
+    decision: str
+    """``approved``, ``denied``, ``ignored``, ``answered`` or ``retuned``."""
+    by: str
+    """The recorded name; empty if there is none."""
+    digest: str
+    """The digest of the request; empty if the decision has none."""
+    why: str
+    at: str
+    """The moment in ISO 8601."""
+    event_id: str
+    """The id of the event that says so."""
+
+    @property
+    def line(self) -> str:
+        """One line for people."""
+        line = f"{self.decision} by {self.by or 'unknown'}"
+        line += f", {self.digest[: waiting.SHOWN]}" if self.digest else ""
+        return label(line + (f": {self.why}" if self.why else ""))
+
+
+def decisions(events: Iterable[Event]) -> Iterator[Decided]:
+    """The decisions of people about a Task, in order."""
     for event in events:
         made = _DECIDED.get(event.type)
         if made is None:
             continue
-        by, why = event.data.get("by") or "unknown", event.data.get("why")
-        about = event.data.get("digest")
-        line = f"{made} by {by}"
-        line += f", {about[: waiting.SHOWN]}" if isinstance(about, str) and about else ""
-        yield label(line + (f": {why}" if why else ""))
+        by, digest, why = (_text(event.data.get(name)) for name in ("by", "digest", "why"))
+        stored = event_to_dict(event)
+        yield Decided(made, by, digest, why, stored["at"], stored["id"])
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def stamp(at: datetime) -> str:

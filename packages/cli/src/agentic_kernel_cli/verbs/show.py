@@ -45,6 +45,10 @@ def show(
         said, gone = text_of(happened), await orphaned(host, record)
         used, doubts = used_in(happened), list(doubted(happened))
         ran = duration_in(happened).seconds(None if gone else task.ended_at or datetime.now(UTC))
+        decided = list(rendering.decisions(happened))
+        rests = gone or task.status is TaskStatus.PAUSED
+        way_on = proposal(called.ways, task) if rests else None
+        taker = host_of(called.ways, task)
         console = rendering.Paper(highlight=False)
         if called.as_json:
             rendering.task_line(
@@ -53,7 +57,10 @@ def show(
                 orphaned=gone,
                 used=asdict(used),
                 ran_seconds=ran,
+                decided=[asdict(decision) for decision in decided],
                 unknown_outcomes=[doubt.as_json() for doubt in doubts],
+                go_on_with=way_on,
+                goes_on_in=taker,
             )
         else:
             rendering.task_details(
@@ -63,12 +70,10 @@ def show(
                 used=used,
                 ran=ran,
                 left=remedy(called.ways, task) if gone else "",
-                decisions=list(rendering.decision_lines(happened)),
+                decisions=[decision.line for decision in decided],
                 doubts=[doubt.step for doubt in doubts],
-                way_on=proposal(called.ways, task)
-                if gone or task.status is TaskStatus.PAUSED
-                else None,
-                host=host_of(called.ways, task),
+                way_on=way_on,
+                host=taker,
             )
         for event in happened if events else ():
             if place is not None and event.id is not None and event.id <= place:
