@@ -65,7 +65,7 @@ def test_a_failure_ends_with_1_and_says_why(terminals: Terminals) -> None:
 def test_an_id_is_used_once(terminals: Terminals) -> None:
     terminals.call("run", "Say hello.", "--id", "mine", "--max-tokens", "60")
     refused = terminals.call("run", "Say hello.", "--id", "mine", code=1)
-    assert refused.err.splitlines()[-1].startswith("agentic-kernel: task mine is already stored")
+    assert refused.err.splitlines()[-1].startswith("agentic-kernel: task 'mine' is already stored")
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -201,7 +201,7 @@ async def test_run_leaves_other_tasks_alone_and_recover_takes_them_all(
 def test_what_is_not_paused_is_not_resumed(terminals: Terminals) -> None:
     terminals.call("run", "Say hello.", "--id", "mine", "--max-tokens", "60")
     refused = terminals.call("resume", "mine", code=1)
-    assert refused.err.startswith("agentic-kernel: task mine has ended (success) ")
+    assert refused.err.startswith("agentic-kernel: task 'mine' has ended (success) ")
 
 
 def test_a_model_that_is_none_is_refused_before_anything_is_stored(terminals: Terminals) -> None:
