@@ -75,6 +75,19 @@ def butler(store):
     return Host(Loop(ScriptedPlanner(*script), [asks]), store, runtime_kinds=["butler"],
                 claims=False)
 
+@tool(effect="read")
+async def hang() -> str:
+    (HERE / "hangs").touch()
+    await asyncio.Event().wait()
+
+def chief(store):
+    clerk = Host(Loop(ScriptedPlanner(ToolCall("hang", {})), [hang]), store,
+                 runtime_kinds=["clerk"], claims=False)
+    asks = clerk.as_tool(name="clerk", description="Works.")
+    script = ToolCall("clerk", {"instructions": "Work."}), FinalAnswer("all done")
+    return Host(Loop(ScriptedPlanner(*script), [asks]), store, runtime_kinds=["chief"],
+                claims=False)
+
 def payer(store):
     script = ToolCall("pay", {"eur": 3}), FinalAnswer("all done")
     return Host(Loop(ScriptedPlanner(*script), [pay]), store, runtime_kinds=["payer"], claims=False)
@@ -234,6 +247,32 @@ def test_what_a_killed_process_left_is_shown_and_recovered_by_the_app(crew: Term
     (folder(crew) / "open").touch()
     crew.call("--app", "crew:steps", "recover")
     assert crew.call("--json", "show", "it").lines[0]["status"] == "success"
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+def test_a_parent_that_waits_for_a_child_without_a_host_says_who_has_to_be_running(
+    crew: Terminals, form: Sequence[str]
+) -> None:
+    app = ("--app", "crew:chief")
+    running = crew.start(*app, "run", "--id", "it", "Work.")
+    for _ in range(3_000):
+        if (folder(crew) / "hangs").exists():
+            break
+        time.sleep(0.01)
+    running.process.kill()
+    running.end()
+    (child,) = (each for each in crew.call("--json", "list").lines if each["id"] != "it")
+    waits = (
+        f"it waits for its child {child['id']}, which no process runs; a Host that serves clerk "
+        "has to be running, with claims=True\n"
+    )
+    recovering = crew.start(*form, *app, "recover", "it")
+    recovering.until(err=waits)
+    time.sleep(2.5)  # Longer than the time between two looks.
+    recovering.process.send_signal(signal.SIGINT)
+    recovering.ended(130)
+    assert recovering.err.count("waits for its child") == 1
 
 
 @pytest.mark.torture

@@ -20,6 +20,7 @@ from agentic_kernel_engine import (
 )
 from agentic_kernel_engine.events import TASK_PAUSED
 
+from .children import mind_children
 from .grants import LeftAlone
 from .kinds import names, serves, taker
 from .place import history
@@ -214,6 +215,7 @@ class Foreground:
     async def _rest(self, host: Host, ids: Sequence[str], screen: Screen, stop: Stop) -> None:
         resting: asyncio.Future[Any] = asyncio.gather(*(host.wait(id, *CODES) for id in ids))
         stopping: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
+        minding: asyncio.Future[Any] = asyncio.ensure_future(mind_children(host, ids, screen))
         try:
             await asyncio.wait({resting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not resting.done():
@@ -224,7 +226,8 @@ class Foreground:
         finally:
             resting.cancel()
             stopping.cancel()
-            await asyncio.gather(resting, stopping, return_exceptions=True)
+            minding.cancel()
+            await asyncio.gather(resting, stopping, minding, return_exceptions=True)
 
 
 async def settle(host: Host, record: Record, decisions: Sequence[Mapping[str, Any]]) -> Task:

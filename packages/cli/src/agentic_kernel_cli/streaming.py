@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
@@ -59,6 +60,10 @@ class Screen(Protocol):
         """Show a line about the command itself."""
         ...
 
+    def warn(self, news: str) -> None:
+        """Show a line that asks a person to act; it is on stderr with ``--json`` too."""
+        ...
+
     def end(self, tasks: Sequence[Task]) -> None:
         """Show the status of the Tasks, and the command that lets each of them go on."""
         ...
@@ -87,6 +92,11 @@ class JsonScreen:
             self._on_closed()
 
     def tell(self, news: str) -> None: ...
+
+    def warn(self, news: str) -> None:
+        with suppress(OSError):
+            sys.stderr.write(f"{news}\n")
+            sys.stderr.flush()
 
     def end(self, tasks: Sequence[Task]) -> None:
         for task in tasks:
@@ -171,6 +181,9 @@ class TextScreen:
 
     def tell(self, news: str) -> None:
         self._line(Text(news, style="bold"))
+
+    def warn(self, news: str) -> None:
+        self.tell(news)
 
     def end(self, tasks: Sequence[Task]) -> None:
         self.close()
