@@ -204,7 +204,7 @@ def test_the_lines_of_the_tutorial_of_approvals_work_in_a_terminal(
 
 
 def test_there_is_code_to_run() -> None:
-    assert set(PROMISED) == {"payments", "traced"}
+    assert set(PROMISED) == {"payments", "payments_local", "traced"}
     assert {path.stem for path in EXAMPLES} >= {"kernel", "host", "local", "loop"}
     assert {path.parent.name for path, _ in BLOCKS} >= {"kernel", "engine", "file", "local"}
 

@@ -15,6 +15,7 @@ from .pages.sections import DOCS
 PAGES = (
     "docs/first-program.md",
     "docs/getting-started.md",
+    "docs/tutorials/approvals.md",
     "docs/tutorials/crash.md",
     "packages/cli/README.md",
     "packages/local/README.md",
