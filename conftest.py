@@ -12,6 +12,7 @@ settings.load_profile("any machine")
 pytest_plugins = [
     "integration.guard",
     "integration.interrupts",
+    "integration.kept_heap",
     "integration.limits",
     "integration.longest_first",
     "integration.nested",

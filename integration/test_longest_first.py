@@ -47,6 +47,30 @@ def test_workers_begin_with_the_longest_files(
     assert order(tmp_path, *options) == files
 
 
+def test_workers_begin_to_import_at_different_folders_and_agree_on_the_order(
+    tmp_path: Path,
+) -> None:
+    for name in ("a", "b"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / f"test_{name}.py").write_text(
+            "import os, pathlib\n"
+            "worker = os.environ['PYTEST_XDIST_WORKER']\n"
+            f"with (pathlib.Path({str(tmp_path)!r}) / worker).open('a') as file:\n"
+            f"    file.write({name!r})\n"
+            "def test_it():\n    pass\n"
+        )
+    folders = [str(tmp_path / name) for name in ("a", "b")]
+    subprocess.run(
+        [
+            sys.executable, "-m", "pytest", "-p", "integration.longest_first", "-n", "2",
+            "--dist", "loadfile", "-o", "seconds=", f"--rootdir={tmp_path}", *folders,
+        ],
+        cwd=ROOT, capture_output=True, text=True, timeout=100, check=True,
+    )  # fmt: skip
+    assert [(tmp_path / worker).read_text() for worker in ("gw0", "gw1")] == ["ab", "ba"]
+
+
 def test_the_list_is_renewed_from_what_the_tests_took(tmp_path: Path) -> None:
     listed = tmp_path / "seconds.json"
     seconds = Seconds([listed])
