@@ -91,7 +91,8 @@ async def runtime(
     "runtime",
     [
         *VENDORS,
-        pytest.param("local", marks=pytest.mark.slow),
+        # Two whole answers of the real model: its package's own tests look at such answers.
+        pytest.param("local", marks=pytest.mark.torture),
         pytest.param("copilot", marks=pytest.mark.slow),
     ],
     indirect=True,

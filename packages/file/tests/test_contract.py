@@ -22,6 +22,7 @@ from agentic_kernel_file import Files, FileStore, Sizes
 from agentic_kernel_file.frames import HEAD_SIZE
 from agentic_kernel_file.log import segment_name
 from agentic_kernel_file.table import BLOCK
+from integration.levels import conformance_level as conformance_level
 
 RELEASED = Path(__file__).with_name("released")
 _MADE_AGAIN = ("head", "lock")

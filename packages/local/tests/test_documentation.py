@@ -35,6 +35,7 @@ def test_the_code_runs(code: str, printed: str, tmp_path: Path) -> None:
         cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
     if printed:
         assert done.stdout == printed
         return
