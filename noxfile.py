@@ -34,7 +34,10 @@ PYTHONS = sorted({"3.11", "3.12", "3.13", OWN}, key=lambda version: int(version.
 NEWEST = next(version for version in reversed(PYTHONS) if version != OWN)
 GATED = [f"tests-{version}" for version in PYTHONS if version in (OWN, NEWEST)]
 """The gate runs its own interpreter and the newest other one; `nox -s tests` runs all of them."""
-nox.options.sessions = ["lint", "types", "layers", *GATED, "build", "install", "docs"]
+FIRST = ["lint", "types"]
+BESIDE = ["layers", "build", "install", "docs"]
+"""What `.ci/run` runs beside `FIRST`: neither row needs what the other one makes."""
+nox.options.sessions = [*FIRST, *GATED, *BESIDE]
 TORTURED = (
     "conformance/tests/test_memory_store.py",
     "conformance/tests/test_host.py",
