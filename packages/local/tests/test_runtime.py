@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 STORY = "Write a short story about a lighthouse keeper and a storm."
 HELLO = "Say hello."
-BRIEF = "Name three colours."
+BRIEF = "Count from one to ten."
 """The model ends its answer to it."""
 LONG = 900
 """The most tokens of an answer that a test interrupts."""
