@@ -17,10 +17,12 @@ from agentic_kernel_server.agents.consumers import Consumer
 
 @asynccontextmanager
 async def agent(
-    url: str, name: str, handler: Callable[..., Any], **options: Any
+    url: str, name: str, handler: Callable[..., Any], *, endless: bool = False, **options: Any
 ) -> AsyncIterator[rebuno.Agent]:
-    """An agent that ends with the block, after its handlers."""
+    """An agent that ends with the block, after its handlers; it cuts ``endless`` ones at once."""
     made = rebuno.Agent(name, kernel_url=url, **{"reconnect_delay": 0.05, **options})
+    if endless:
+        made._shutdown_drain_timeout = 0.0
     running = asyncio.ensure_future(made.run_async(handler))
     try:
         yield made

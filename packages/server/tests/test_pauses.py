@@ -52,7 +52,7 @@ async def test_an_intent_does_not_let_a_paused_execution_go_on(forwards: bool) -
         serving(store, settings) as (other, _),
         Host(store=store) as person,
         rebuno.Client(url) as client,
-        agent(url, "swe", idle),
+        agent(url, "swe", idle, endless=True),
     ):
         made = await client.create("swe", {})
         await seen(client, made.id, "execution.started")
@@ -79,7 +79,7 @@ async def test_an_intent_that_waits_is_carried_out_after_the_resume() -> None:
         serving(store) as (url, server),
         Host(store=store) as person,
         rebuno.Client(url) as client,
-        agent(url, "swe", idle),
+        agent(url, "swe", idle, endless=True),
     ):
         made = await client.create("swe", {})
         await seen(client, made.id, "execution.started")
@@ -122,7 +122,7 @@ async def test_of_two_answers_to_an_approval_that_wait_the_first_decides() -> No
         serving(store) as (url, server),
         Host(store=store) as person,
         rebuno.Client(url) as client,
-        agent(url, "swe", idle),
+        agent(url, "swe", idle, endless=True),
         httpx.AsyncClient(base_url=url) as web,
     ):
         made = await client.create("swe", {})
@@ -150,7 +150,7 @@ async def test_a_paused_execution_can_be_cancelled() -> None:
         serving(store) as (url, _),
         Host(store=store) as person,
         rebuno.Client(url) as client,
-        agent(url, "swe", idle),
+        agent(url, "swe", idle, endless=True),
     ):
         made = await client.create("swe", {})
         await seen(client, made.id, "execution.started")
