@@ -102,8 +102,9 @@ def tried(
             if place in known:
                 return Verdict(mutant, EQUIVALENT, known[place])
             bed = beds.get()
+            tests = concerns.tests(mutant)
             try:
-                return bed.judge(mutant, concerns.tests(mutant))
+                return bed.judge(mutant, tests, concerns.seconds(tests))
             finally:
                 beds.put(bed)
 

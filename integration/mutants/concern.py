@@ -29,7 +29,8 @@ CHECKS = (
 )
 """The checks of the Host, the Loop, FileStore and PostgresStore: their own tests, and the kit's
 contracts."""
-CHOSEN = ("-m", "not torture", "--conformance-level=brief", "-o", "timeout=3600")
+CHOSEN = ("-m", "not torture", "--conformance-level=brief")
+UNHURRIED = ("-o", "timeout=3600")
 """A test's own limit is not for a machine with other work, and coverage slows each test down."""
 _NEAR = 3
 SECONDS = 24.0
@@ -75,6 +76,10 @@ class Concerns:
         chosen = self._in_turns(found - set(chosen), self._most, chosen)
         return self._also + [test for test in chosen if test not in self._also]
 
+    def seconds(self, tests: Iterable[str]) -> list[float]:
+        """The seconds that each test took when nothing was planted; 0 for one not measured."""
+        return [self._seconds.get(test, 0.0) for test in tests]
+
     def _fit(self, by_line: dict[int, list[str]], lines: Iterable[int]) -> set[str]:
         """The tests that run one of these lines and passed when nothing was planted."""
         return {test for line in lines for test in by_line.get(line, ())} & self._seconds.keys()
@@ -113,7 +118,7 @@ def measure(folder: Path, sources: Iterable[str], checks: Sequence[str] = CHECKS
     options = ["-q", "-p", "integration.mutants.timing", f"--durations-file={_durations(folder)}"]
     command = [sys.executable, "-m", "pytest", *options, "--cov-context=test", "--cov-report="]
     subprocess.run(
-        [*command, *covered, "-n", "2", "--dist", "loadfile", *CHOSEN, *checks],
+        [*command, *covered, "-n", "2", "--dist", "loadfile", *CHOSEN, *UNHURRIED, *checks],
         cwd=ROOT,
         env=environment() | {"COVERAGE_FILE": str(_lines(folder))},
         check=True,

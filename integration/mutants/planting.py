@@ -17,9 +17,13 @@ from .concern import CHOSEN, ROOT, environment
 from .sites import Mutant
 from .verdict import HUNG, NOT_RUN, NOTICED, SURVIVED, UNDECIDED, Verdict
 
-LIMIT = 240.0
-"""Seconds after which the tests of one mutant hang. Without a fault they take about 12, and more
-on a machine with other work."""
+SLOWER = 3.0
+"""A test hangs after this many times its measured seconds, and `GRACE` more. It was measured with
+coverage, so this is about six times what it takes here."""
+GRACE = 10.0
+"""Seconds more for each test, because the machine may have other work."""
+STARTING = 60.0
+"""Seconds in which pytest starts and collects the tests of a mutant: about 3 on an idle machine."""
 _OUT_OF_TIME = re.compile(r"did not end within its limit|Timeout \(\d")
 """What a test says that reached its own limit."""
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
@@ -41,8 +45,13 @@ class Bed:
             shutil.copytree(ROOT / package, target, ignore=shutil.ignore_patterns("__pycache__"))
             compileall.compile_dir(target, quiet=1)
 
-    def judge(self, mutant: Mutant, tests: list[str]) -> Verdict:
+    def judge(self, mutant: Mutant, tests: list[str], seconds: list[float]) -> Verdict:
         """Plant the mutant, run the tests until one fails, and take the mutant out again.
+
+        Args:
+            mutant: The fault.
+            tests: The ids of its tests.
+            seconds: The measured seconds of each test, which say when they hang.
 
         Raises:
             RuntimeError: The tests could not be run at all.
@@ -54,11 +63,11 @@ class Bed:
         Path(cache_from_source(str(path))).unlink(missing_ok=True)
         path.write_text(mutant.planted(text), encoding="utf-8")
         try:
-            status, said = self._run(tests)
+            status, said = self._run(tests, seconds)
         finally:
             path.write_text(text, encoding="utf-8")
         if status is None or _OUT_OF_TIME.search(said):
-            return self._hung(mutant, tests)
+            return self._hung(mutant, tests, seconds)
         if status == 0:
             return Verdict(mutant, SURVIVED, tests=len(tests))
         failed = _FAILED.search(said)
@@ -71,12 +80,12 @@ class Bed:
             return Verdict(mutant, NOTICED, f"the process died of signal {-status}", len(tests))
         raise RuntimeError(f"pytest ended with status {status}:\n{said[-2_000:]}")
 
-    def _hung(self, mutant: Mutant, tests: list[str]) -> Verdict:
+    def _hung(self, mutant: Mutant, tests: list[str], seconds: list[float]) -> Verdict:
         """The verdict after a time limit: it is the fault's only if the tests end without it."""
-        status, _ = self._run(tests)
+        status, _ = self._run(tests, seconds)
         return Verdict(mutant, HUNG if status == 0 else UNDECIDED, tests=len(tests))
 
-    def _run(self, tests: list[str]) -> tuple[int | None, str]:
+    def _run(self, tests: list[str], seconds: list[float]) -> tuple[int | None, str]:
         """The exit status of pytest, None if it hung; and what it wrote."""
         chosen = self._folder / "tests.txt"
         chosen.write_text("\n".join(tests), encoding="utf-8")
@@ -90,10 +99,12 @@ class Bed:
             "-p",
             "no:cacheprovider",
         ]
+        limits = [f"timeout={GRACE + SLOWER * max(seconds):g}", f"timeout_grace={GRACE:g}"]
+        given = [part for limit in limits for part in ("-o", limit)]
         known = os.environ.get("PYTHONPATH")
         paths = [str(self._folder), *([known] if known else [])]
         process = subprocess.Popen(
-            [*command, "--basetemp", str(self._folder / "temp"), *CHOSEN, f"@{chosen}"],
+            [*command, "--basetemp", str(self._folder / "temp"), *CHOSEN, *given, f"@{chosen}"],
             cwd=ROOT,
             env=environment() | {"PYTHONPATH": os.pathsep.join(paths)},
             stdin=subprocess.DEVNULL,
@@ -104,7 +115,7 @@ class Bed:
             start_new_session=True,
         )
         try:
-            said, _ = process.communicate(timeout=LIMIT)
+            said, _ = process.communicate(timeout=STARTING + SLOWER * sum(seconds))
         except subprocess.TimeoutExpired:
             return None, ""
         finally:
