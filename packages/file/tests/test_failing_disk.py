@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -269,6 +270,52 @@ async def test_what_was_written_behind_a_batch_that_is_given_up_is_given_up_too(
         assert await behind.load(record.task.id) == step(record)
     for store in (first, behind, bench.store):
         store.close()
+
+
+class BrokenHosts(UnsyncedFiles):
+    """A disk that can neither lock nor remove a file once it is broken."""
+
+    broken = False
+
+    def try_lock(self, fd: int) -> bool:
+        self._check()
+        return super().try_lock(fd)
+
+    def remove(self, folder: int, name: str) -> None:
+        self._check()
+        super().remove(folder, name)
+
+    def _check(self) -> None:
+        if self.broken:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+async def test_a_failing_disk_is_told_to_a_host_that_leaves_and_to_one_that_asks_for_it(
+    tmp_path: Path,
+) -> None:
+    files = BrokenHosts()
+    store, other = FileStore(tmp_path / "state", files=files), FileStore(tmp_path / "state")
+    await store.join("mine")
+    await other.join("theirs")
+    files.broken = True
+    with pytest.raises(StoreError, match="cannot write to"):
+        await store.leave("mine")
+    with pytest.raises(StoreError, match="cannot read"):
+        await store.alive("theirs:1")
+    files.broken = False
+    assert [await store.alive(owner) for owner in ("mine:1", "theirs:1")] == [False, True]
+    store.close()
+    other.close()
+
+
+async def test_the_writer_keeps_the_entries_of_its_last_batch_alone(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "state", files=UnsyncedFiles())
+    for n in range(3):
+        await store.insert(running(f"{n}"))
+        await store.commit(running(f"{n}"), ended(running(f"{n}")))
+    assert store._open is not None
+    assert store._open.writer._tip._fresh.keys() <= {"2"}
+    store.close()
 
 
 async def test_a_defect_of_the_writer_hangs_no_later_write(

@@ -206,7 +206,11 @@ async def test_a_host_of_a_folder_that_went_away_does_not_come_back(tmp_path: Pa
     with pytest.raises(HostGone):
         await store.insert(running("a", owner="h:1"))
     await store.join("another")
-    await store.insert(running("a", owner="another:1"))
+    mine = running("a", owner="another:1")
+    await store.insert(mine)
+    with pytest.raises(HostGone):
+        await store.commit(mine, step(mine).changed(owner="h:2"))
+    assert await store.load("a") == mine
     assert await store.alive("another:1")
     ghost = FileStore(tmp_path / "elsewhere", files=UnsyncedFiles())
     assert not await ghost.alive("h:1")

@@ -483,3 +483,30 @@ async def test_what_is_no_file_in_the_place_of_a_state_is_unreadable_alone(
     removed()
     assert list(await store.unreadable()) == []
     store.close()
+
+
+async def test_a_state_that_cannot_be_written_leaves_no_file_open(tmp_path: Path) -> None:
+    class Counting(FailingFiles):
+        def __init__(self) -> None:
+            super().__init__()
+            self.opened: dict[int, str] = {}
+
+        def open(self, folder: int, name: str, flags: int) -> int:
+            fd = super().open(folder, name, flags)
+            self.opened[fd] = name
+            return fd
+
+        def close(self, fd: int) -> None:
+            self.opened.pop(fd, None)
+            super().close(fd)
+
+    files = Counting()
+    store = FileStore(tmp_path / "state", files=files)
+    record = running("a")
+    await store.insert(record)
+    before = set(files.opened)
+    files.fail_next_sync = True  # of a piece of the state
+    with pytest.raises(StoreError):
+        await store.commit(record, large(record))
+    assert set(files.opened) == before
+    store.close()

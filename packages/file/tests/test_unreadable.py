@@ -230,6 +230,22 @@ async def test_a_damaged_change_is_unreadable_and_what_follows_it_too(tmp_path: 
     store.close()
 
 
+async def test_the_place_of_a_damaged_last_change_is_told(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "state", files=UnsyncedFiles())
+    record = running("bad")
+    await store.insert(record)
+    for n in (2, 3):
+        after = step(record).changed(state=b'{"text":"state number %d"}' % n)
+        await store.commit(record, after)
+        record = after
+    store.close()
+    damage(tmp_path / "state", b"state number 3", flip)
+    store = FileStore(tmp_path / "state", files=UnsyncedFiles())
+    with pytest.raises(Unreadable, match="is damaged at version 3, in the log at"):
+        await store.load("bad")
+    store.close()
+
+
 async def test_in_a_batch_of_many_only_the_damaged_frame_is_unreadable(tmp_path: Path) -> None:
     store = FileStore(tmp_path / "state", files=UnsyncedFiles())
     await store.insert(running("before"))

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 import pytest_asyncio
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from agentic_kernel import InvalidValue, TaskNotFound
 from agentic_kernel_engine import HostGone, StoreError
@@ -244,6 +244,20 @@ async def test_a_server_that_hangs_up_is_called_again_after_a_pause() -> None:
     assert 1 <= server.accepted <= 12
 
 
+async def test_a_connection_that_cannot_be_made_leaves_its_place_free() -> None:
+    server = HangsUp()
+    connections = Connections(server.place, 1)
+    try:
+        async with asyncio.timeout(GUARD):
+            for _ in range(2):
+                with pytest.raises(psycopg.OperationalError) as refused:
+                    await connections.getconn(0)
+                assert not isinstance(refused.value, PoolTimeout)
+    finally:
+        connections.close()
+        server.close()
+
+
 async def test_a_pool_of_a_mute_server_is_given_up_after_the_timeout(mute: Mute) -> None:
     pool = AsyncConnectionPool(mute.place, min_size=0, max_size=1, open=False)
     await pool.open()
@@ -269,3 +283,17 @@ async def test_a_statement_without_an_answer_is_given_up_after_the_timeout(
                 with pytest.raises(StoreError, match=r"no answer in 0\.5 s"):
                     await store.load("a")
         assert await store.load("a")
+
+
+async def test_a_second_write_of_a_task_is_sent_in_the_next_batch(server: str, schema: str) -> None:
+    async with PostgresStore(server, schema=schema) as store, asyncio.timeout(GUARD):
+        record = running("a")
+        await store.insert(record)
+        first = step(record)
+        await asyncio.gather(
+            store.commit(record, first),
+            store.commit(first, step(first)),
+            store.insert(running("b")),
+        )
+        assert await store.load("a") == step(first)
+        assert await store.load("b") == running("b")

@@ -200,18 +200,20 @@ def test_a_state_that_keeps_such_a_decision_is_still_read() -> None:
     action = {"type": "tool_call", "tool": "write", "arguments": {}}
     verdict = {"decision": {"verdict": "require_approval"}, "digest": "d", "granted": True}
     good = {"type": "engine/approval", "digest": "d", "granted": True, "by": "ann", "why": ""}
+    grant = {"type": "engine/grant", "grant": {"cost": 1.0}, "seq": 1}
+    negative = {**grant, "grant": {"cost": -1.0}}
     state = load(
         {
             "version": 2,
             "at_hand": {
                 "plan": {"actions": [action]},
                 "verdicts": [{**verdict, "by": 7, "why": {}}],
-                "decided": {"0": [{**good, "by": 7}, good, {}]},
+                "decided": {"0": [{**good, "by": 7}, good, {}], "1": [negative, grant]},
             },
         }
     )
     assert state.at_hand is not None
-    assert state.at_hand.decided == {"0": [good]}
+    assert state.at_hand.decided == {"0": [good], "1": [grant]}
 
 
 async def _fill(host: Host, task_id: str, length: int = 0) -> InboxFull:

@@ -163,6 +163,29 @@ async def test_a_kill_buries_a_record_that_cannot_be_read_and_sweeps_its_childre
 
 
 @pytest.mark.rule("R22")
+async def test_a_kill_ends_the_run_whose_record_cannot_be_read(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    store, begun, stopped = Damaged(), asyncio.Event(), asyncio.Event()
+
+    async def act(job: Job) -> Any:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async with Host(acting(act), store, interval=3600) as host:
+        task = (await host.dispatch(new_task())).snapshot
+        await begun.wait()
+        store.damage(task.id, (await store.load(task.id)).version)
+        await host.kill(task.id)
+        async with asyncio.timeout(10):
+            await stopped.wait()
+        assert (await host.get(task.id)).status is TaskStatus.CANCELLED
+
+
+@pytest.mark.rule("R22")
 async def test_a_record_of_a_newer_form_is_buried_with_force_only(
     new_task: NewTask, acting: type[Acting]
 ) -> None:

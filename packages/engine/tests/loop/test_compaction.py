@@ -12,7 +12,7 @@ import pytest
 from agentic_kernel import InvalidValue, TaskStatus
 from agentic_kernel_engine import Host, MemoryStore
 from agentic_kernel_engine.cursor import Cursor
-from agentic_kernel_engine.loop.compaction import KEPT, KEPT_TEXTS
+from agentic_kernel_engine.loop.compaction import KEPT, KEPT_TEXTS, _open_question
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.loop.run import LoopRun
 from agentic_kernel_engine.loop.state import VERSION, WITHOUT_SHARES, State, load
@@ -200,6 +200,13 @@ async def test_a_question_that_nobody_answered_stays(runner: Runner) -> None:
         await host.wait(task.id)
     question = Turn(Plan((AskUser("which one?"),)), (Observation(),))
     assert seen[-1][:3] == [UserMessage("do it"), question, Summary("work was done")]
+
+
+def test_a_question_that_stays_visible_is_not_shown_twice() -> None:
+    asked = Turn(Plan((AskUser("which one?"),)), (Observation(),))
+    shown: list[Entry] = [UserMessage("do it"), asked]
+    assert _open_question(shown, 1) == []
+    assert _open_question(shown, 2) == [asked]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,12 @@ from agentic_kernel_engine.plans.action import Action, Delegate, FinalAnswer, Th
 from agentic_kernel_engine.plans.ending import End
 from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.plans.reasons import StopReason
-from agentic_kernel_engine.seams.delegation import ChildTasks, Delegation, OnRuntime
+from agentic_kernel_engine.seams.delegation import (
+    ChildTasks,
+    Delegation,
+    DelegationRefused,
+    OnRuntime,
+)
 from agentic_kernel_engine.seams.planner import Context, Forecast, Planner
 from agentic_kernel_engine.tools.call import Invocation
 from agentic_kernel_engine.tools.tool import tool
@@ -344,6 +349,22 @@ async def test_verbs_check_a_grant() -> None:
             await parent.regrant(running.id, {"cost": 1.0}, 0)
         with pytest.raises(InvalidValue, match=r"grant\.iterations"):
             await parent.regrant(running.id, {"iterations": 1.5}, 1)
+
+
+async def test_a_child_that_is_refused_gives_its_grant_back() -> None:
+    class Refuses(ChildTasks):
+        async def spawn(self, job: Job, child: Task) -> None:
+            raise DelegationRefused("not today")
+
+    def plan(context: Context) -> Action:
+        return FinalAnswer(last(context)[0].message) if context.step else spawn("part")
+
+    store = MemoryStore()
+    async with host(Costly(plan), store, generous(max_cost=9.0), delegation=Refuses()) as parent:
+        root = new_task()
+        task = await parent.run(root)
+    assert task.result == "not today"
+    assert "grants" not in await shares(store, root.id)
 
 
 # Ends
