@@ -8,7 +8,8 @@ import random
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -37,6 +38,8 @@ LEFT_OUT = ("__init__.py", "memory")
 LEFT = (SURVIVED, NOT_RUN, UNDECIDED)
 """The outcomes of a mutant that no check noticed."""
 JUDGED = Path(__file__).with_name("judged.toml")
+DRAWN = Path(__file__).with_name("drawn.txt")
+"""The mutants that were drawn once with the seed 0, one name a line."""
 BAR = 0.9
 """The share of the mutants that are not equivalent which the checks must notice."""
 
@@ -59,10 +62,28 @@ def files(only: Sequence[str]) -> list[str]:
     return chosen
 
 
-def drawn(chosen: Sequence[str], count: int, seed: int) -> list[Mutant]:
-    """Draw mutants of these files: the same ones for the same seed and the same code."""
-    sites = [mutant for file in chosen for mutant in mutants_of(file, _text(file))]
-    return random.Random(seed).sample(sites, min(count, len(sites)))
+def drawn(chosen: Sequence[str], count: int, seed: int | None) -> list[Mutant]:
+    """Mutants of these files, drawn at random.
+
+    Without a seed, `DRAWN` names them, so that the scores of two versions of the code are about the
+    same faults. If the code of one is gone, another one is drawn in its place. With a seed, all are
+    drawn: the same ones for the same seed and code.
+    """
+    sites = _named(mutant for file in chosen for mutant in mutants_of(file, _text(file)))
+    names = DRAWN.read_text(encoding="utf-8").splitlines() if seed is None else []
+    found = [sites.pop(name) for name in names if name in sites][:count]
+    left = list(sites.values())
+    return found + random.Random(seed or 0).sample(left, min(count - len(found), len(left)))
+
+
+def _named(mutants: Iterable[Mutant]) -> dict[str, Mutant]:
+    """The mutants by their keys, each with its number among those that have the same key."""
+    seen: Counter[str] = Counter()
+    found = {}
+    for mutant in mutants:
+        seen[mutant.key()] += 1
+        found[f"{mutant.key()} #{seen[mutant.key()]}"] = mutant
+    return found
 
 
 def judged(mutants: Sequence[Mutant]) -> dict[str, str]:
@@ -125,7 +146,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 1 if the checks notice less than `BAR` of what was planted."""
     parser = argparse.ArgumentParser(prog="python -m integration.mutants", description=__doc__)
     parser.add_argument("--count", type=int, default=200, help="seeded mutants (default: 200)")
-    parser.add_argument("--seed", type=int, default=0, help="which ones are drawn (default: 0)")
+    parser.add_argument(
+        "--seed", type=int, help="draw all of them anew, and not those of drawn.txt"
+    )
     parser.add_argument(
         "--only", nargs="+", default=[], metavar="TEXT", help="files whose path ..."
     )
@@ -206,7 +229,7 @@ def _place(key: str, line: int) -> str:
     return f"{key} at {line}"
 
 
-def _write(path: Path, verdicts: Sequence[Verdict], seed: int) -> None:
+def _write(path: Path, verdicts: Sequence[Verdict], seed: int | None) -> None:
     rows = [
         {
             "file": each.mutant.file,
