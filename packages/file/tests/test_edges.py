@@ -11,6 +11,7 @@ import pytest
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_file import FileStore, Sizes
+from agentic_kernel_file.entry import folder_of
 
 from .records import running, step
 
@@ -22,6 +23,17 @@ def test_a_folder_that_is_no_path_is_refused(folder: Any) -> None:
     with pytest.raises(InvalidValue) as raised:
         FileStore(folder)
     assert raised.value.path == "folder"
+
+
+@pytest.mark.parametrize("url", ["file://server/srv/tasks", "file:tasks", "file://server"])
+def test_a_url_that_names_no_folder_of_this_machine_is_refused(url: str) -> None:
+    with pytest.raises(InvalidValue, match="three slashes"):
+        folder_of(url)
+
+
+@pytest.mark.parametrize("url", ["file:///srv/my%20tasks", "file://localhost/srv/my%20tasks"])
+def test_a_url_names_a_folder(url: str) -> None:
+    assert folder_of(url) == Path("/srv/my tasks")
 
 
 @pytest.mark.parametrize("seconds", [NAN, INF, -1, -INF, "5", None, True, 10**400])

@@ -158,14 +158,19 @@ async def test_a_failing_disk_leaves_the_state_before(
 
 
 @pytest.mark.rule("R5")
+@pytest.mark.parametrize("write", ["commit", "insert"])
 async def test_a_write_whose_caller_is_cancelled_over_and_over_is_settled_first(
-    tmp_path: Path,
+    write: str, tmp_path: Path
 ) -> None:
     held = HeldFiles()
     store = FileStore(tmp_path / "state", files=held)
-    await store.insert(running("mine"))
+    mine, after = running("mine"), step(running("mine"))
+    if write == "commit":
+        await store.insert(mine)
     held.hold = True
-    writing = asyncio.create_task(store.commit(running("mine"), step(running("mine"))))
+    writing = asyncio.create_task(
+        store.commit(mine, after) if write == "commit" else store.insert(after)
+    )
     assert await asyncio.to_thread(held.reached.wait, 30)
     for _ in range(5):
         writing.cancel()
@@ -174,7 +179,7 @@ async def test_a_write_whose_caller_is_cancelled_over_and_over_is_settled_first(
     held.go.set()
     with pytest.raises(asyncio.CancelledError):
         await writing
-    assert await store.load("mine") == step(running("mine"))
+    assert await store.load("mine") == after
     store.close()
 
 

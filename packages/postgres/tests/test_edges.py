@@ -17,7 +17,7 @@ import pytest_asyncio
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from agentic_kernel import InvalidValue, TaskNotFound
-from agentic_kernel_engine import HostGone, StoreError
+from agentic_kernel_engine import HostGone, StoreError, UnknownOutcome
 from agentic_kernel_postgres import PostgresMemory, PostgresStore, embedded
 from agentic_kernel_postgres.connections import Connections
 
@@ -297,3 +297,37 @@ async def test_a_second_write_of_a_task_is_sent_in_the_next_batch(server: str, s
         )
         assert await store.load("a") == step(first)
         assert await store.load("b") == running("b")
+
+
+async def test_a_connection_inside_a_transaction_is_closed_when_it_comes_back(server: str) -> None:
+    connections = Connections(server, 1)
+    connection = await connections.getconn(GUARD)
+    await connection.execute("BEGIN")
+    await connections.putconn(connection)
+    assert connection.closed
+    connections.close()
+
+
+async def test_an_event_loop_that_ends_leaves_a_write_of_unknown_outcome(
+    server: str, schema: str
+) -> None:
+    """Rule R5: the write is not sent again, and its caller is not kept waiting."""
+    store, record, heads = PostgresStore(server, schema=schema), running("a"), f"{schema}.heads"
+    await store.insert(record)
+    async with (
+        asyncio.timeout(GUARD),
+        await psycopg.AsyncConnection.connect(server) as holds,
+        await psycopg.AsyncConnection.connect(server, autocommit=True) as looks,
+    ):
+        await holds.execute(f"LOCK TABLE {heads} IN ACCESS EXCLUSIVE MODE")
+        before = asyncio.all_tasks()
+        writing = asyncio.create_task(store.commit(record, step(record)))
+        waits = "SELECT FROM pg_locks WHERE NOT granted AND relation = %s::regclass"
+        while not (await looks.execute(waits, [heads])).rowcount:
+            assert not writing.done()
+            await asyncio.sleep(0.01)
+        (serving,) = asyncio.all_tasks() - before - {writing}
+        serving.cancel()  # like the end of the event loop
+        with pytest.raises(UnknownOutcome, match="the event loop ended during the write"):
+            await writing
+    await store.close()

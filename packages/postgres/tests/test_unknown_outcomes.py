@@ -9,11 +9,12 @@ import psycopg
 import pytest
 import pytest_asyncio
 
+from agentic_kernel import Dispatch, Task, TaskStatus, apply
 from agentic_kernel_engine import Conflict, Record, StoreError, UnknownOutcome
 from agentic_kernel_postgres import PostgresStore
 
 from .proxy import Cut, Proxy
-from .records import all_events, ended, event, paused, running, step
+from .records import AT, all_events, ended, event, paused, running, step
 
 pytestmark = pytest.mark.rule("R5")
 
@@ -151,6 +152,18 @@ async def test_a_page_is_one_round_trip(proxy: Proxy, store: PostgresStore) -> N
         before = proxy.requests
         assert len(await store.find(limit=limit)) == min(limit, 4)
         assert proxy.requests - before == 1
+
+
+async def test_a_page_of_one_kind_and_one_status_is_one_round_trip(
+    proxy: Proxy, store: PostgresStore
+) -> None:
+    """The database leaves out the other kinds, so no second page is needed."""
+    await store.insert(running("a"))
+    other = Task.new(id="b", summary="", instructions="", runtime_kind="other", at=AT)
+    await store.insert(Record(apply(other, Dispatch(), AT)))
+    before = proxy.requests
+    (found,) = await store.find(status=TaskStatus.RUNNING, kinds=["other"], limit=1)
+    assert (found.task.id, proxy.requests - before) == ("b", 1)
 
 
 async def test_a_write_that_the_database_cannot_take_spoils_no_other(

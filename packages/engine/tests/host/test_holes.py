@@ -270,6 +270,26 @@ async def test_a_paused_task_that_is_killed_while_its_run_unwinds_is_forsaken_on
     assert forsaken == [task.id]
 
 
+@pytest.mark.rule("R13")
+async def test_a_task_that_is_completed_from_outside_is_not_forsaken(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    forsaken: list[str] = []
+
+    class Leaving(Acting):
+        async def on_killed(self, task: Task, state: Any, events: Any) -> None:
+            forsaken.append(task.id)
+
+    async def act(job: Job) -> Any:
+        await asyncio.Event().wait()
+
+    async with Host(Leaving(act)) as host:
+        await host.dispatch(task := new_task())
+        assert (await host.complete(task.id, 1)).changed
+        assert not (await host.claim(task.id)).changed
+    assert forsaken == []
+
+
 @pytest.mark.rule("R9")
 async def test_a_drain_begins_the_attempts_anew(new_task: NewTask, acting: type[Acting]) -> None:
     store, begun = MemoryStore(), asyncio.Event()

@@ -373,9 +373,16 @@ class Fails:
     tombstone = explain = export = restore = staticmethod(failing_soon)
 
 
+class FailsToBegin:
+    """Middleware that fails before the first step."""
+
+    on_run_start = staticmethod(failing_soon)
+
+
 BUGS: dict[str, tuple[dict[str, Any], str, bool]] = {
     "planner": ({"planner": Fails()}, "the planner", True),
     "middleware": ({"middleware": [Fails()]}, "the hook Fails.before_tool", True),
+    "run": ({"middleware": [FailsToBegin()]}, "the hook FailsToBegin.on_run_start", True),
     "memory": ({"memory": Fails()}, "the memory (recall)", False),
     "compactor": ({"compactor": Fails()}, "the compactor Fails", False),
     "tools": ({"should_cancel": failing}, "the run", True),

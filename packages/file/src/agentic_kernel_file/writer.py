@@ -132,7 +132,7 @@ class Writer:
     def _serve(self, batch: Sequence[Request]) -> None:
         try:
             accepted = self._write(batch)
-        except (OSError, KernelError) as error:
+        except OSError as error:
             self._tip.forget()
             _refuse(batch, self._failure(error))
         except BaseException as error:  # a defect: every caller gets the error, and none hangs
@@ -399,10 +399,8 @@ class Writer:
             self._compaction = Compaction(folder, self._liveness, successor)
             self._compaction.start()
 
-    def _failure(self, error: BaseException) -> BaseException:
-        if isinstance(error, OSError):
-            return as_store_error(error, self._folder.path, "write to")
-        return error
+    def _failure(self, error: OSError) -> StoreError:
+        return as_store_error(error, self._folder.path, "write to")
 
 
 def _refuse(requests: Sequence[Request], error: BaseException) -> None:
