@@ -33,6 +33,8 @@ CHOSEN = ("-m", "not torture", "--conformance-level=brief")
 UNHURRIED = ("-o", "timeout=3600")
 """A test's own limit is not for a machine with other work, and coverage slows each test down."""
 _NEAR = 3
+_UNKNOWN = 30.0
+"""Seconds that are allowed for a test of ``--also`` that was not measured."""
 SECONDS = 24.0
 """The tests of one mutant took at most this long while their lines were counted, which takes about
 half of the time."""
@@ -77,8 +79,8 @@ class Concerns:
         return self._also + [test for test in chosen if test not in self._also]
 
     def seconds(self, tests: Iterable[str]) -> list[float]:
-        """The seconds that each test took when nothing was planted; 0 for one not measured."""
-        return [self._seconds.get(test, 0.0) for test in tests]
+        """The seconds that each test took when nothing was planted; `_UNKNOWN` if not measured."""
+        return [self._seconds.get(test, _UNKNOWN) for test in tests]
 
     def _fit(self, by_line: dict[int, list[str]], lines: Iterable[int]) -> set[str]:
         """The tests that run one of these lines and passed when nothing was planted."""
