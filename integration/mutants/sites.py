@@ -64,19 +64,11 @@ def mutants_of(file: str, text: str) -> list[Mutant]:
     """
     tree = ast.parse(text)
     starts = _line_starts(text)
-    found = [
-        Mutant(
-            file,
-            site.function,
-            site.node.lineno,
-            _offset(text, starts, site.node.lineno, site.node.col_offset),
-            _offset(text, starts, site.node.end_lineno or 0, site.node.end_col_offset or 0),
-            ast.get_source_segment(text, site.node) or "",
-            site.new,
-            site.operator,
-        )
-        for site in _Finder(text).found(tree)
-    ]
+    found = []
+    for site in _Finder(text, starts).found(tree):
+        begin, end = _span(text, starts, site.node)
+        old, line = text[begin:end], site.node.lineno
+        found.append(Mutant(file, site.function, line, begin, end, old, site.new, site.operator))
     unique = {(mutant.begin, mutant.end, mutant.new): mutant for mutant in found}
     return sorted(unique.values(), key=lambda mutant: (mutant.begin, mutant.end, mutant.new))
 
@@ -92,8 +84,9 @@ class _Site:
 class _Finder:
     """Walks one module."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, starts: list[int]) -> None:
         self._text = text
+        self._starts = starts
 
     def found(self, tree: ast.Module) -> Iterator[_Site]:
         """Yield each place where a fault can be planted."""
@@ -200,7 +193,10 @@ class _Finder:
             yield _Site(function, test, f"(not ({self._source(test)}))", "condition")
 
     def _source(self, node: ast.expr) -> str:
-        return ast.get_source_segment(self._text, node) or ast.unparse(node)
+        if not hasattr(node, "lineno"):
+            return ast.unparse(node)
+        begin, end = _span(self._text, self._starts, node)
+        return self._text[begin:end]
 
 
 def _keeps_something(node: ast.stmt) -> bool:
@@ -225,6 +221,16 @@ def _line_starts(text: str) -> list[int]:
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     return starts
+
+
+def _span(text: str, starts: list[int], node: ast.expr | ast.stmt) -> tuple[int, int]:
+    """Where the text of a node begins and ends; `ast.get_source_segment` splits all lines anew."""
+    assert node.end_lineno is not None
+    assert node.end_col_offset is not None
+    return (
+        _offset(text, starts, node.lineno, node.col_offset),
+        _offset(text, starts, node.end_lineno, node.end_col_offset),
+    )
 
 
 def _offset(text: str, starts: list[int], line: int, column: int) -> int:
