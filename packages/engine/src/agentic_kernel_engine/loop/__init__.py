@@ -19,7 +19,8 @@ One step goes from the decisions that wait to one durable write. `Loop.step` sho
    so it fits this one action only, and it is used once. If middleware changes the arguments
    afterwards, the policy decides again; a call that a person approved is then refused.
 7. Actions. Tool calls come first, as many as the limits leave. If one of them has an effect, a
-   commit records the idempotency keys first: the effects are prepared. The key is made of the Task,
+   commit records the idempotency keys of these calls first: the effects are prepared. If a child
+   gives room back for more calls, another commit prepares those. The key is made of the Task,
    the step, the index and the digest of the arguments, so it is the same after a crash. R14: this
    commit also proves, just before the effect, that the Host still owns the Task.
    A delegation commits the child's id before it spawns the child (R13: a crash does not spawn it
@@ -42,7 +43,8 @@ A crash leaves the run at its last commit. The next entry finds there, if the cr
 - while people decide: the plan and its digests. A decision in the inbox still fits;
 - after the prepare: prepared effects without a settled outcome. A tool that reads or is idempotent
   is called again with the same key. For any other tool the observation is ``indeterminate``: a
-  planner or a person has to find out what happened;
+  planner or a person has to find out what happened. Every prepared call counts as used, whatever
+  ends the run, because the limits had room for it when it was prepared (R18);
 - between the child's id and its spawn: the id and the grant. The same child is spawned again with
   the same grant, which is safe;
 - between a child's end and the commit that settles it: the open grant. The run settles it then;

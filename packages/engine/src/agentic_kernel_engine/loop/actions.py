@@ -105,7 +105,7 @@ async def carry_out(
     actions = at_hand.plan.actions
     if not actions:
         return []
-    found = {int(done): each for done, each in at_hand.done.items()} if at_hand.done else {}
+    found = at_hand.found() if at_hand.done else {}
     routes: list[Route] = []
     calls: list[int] = []
     for index, judgement in enumerate(at_hand.verdicts):

@@ -148,7 +148,7 @@ def _end(task: Task, events: Iterable[Event]) -> list[Entry]:
             case vocabulary.PLAN_MADE:
                 plan, keys = event.data, None
             case vocabulary.EFFECTS_PREPARED:
-                keys = event.data["keys"]
+                keys = {**(keys or {}), **event.data["keys"]}
             case vocabulary.STEP_OBSERVED:
                 answer, plan, keys = plan, None, None
     if plan is not None and keys is not None:

@@ -332,7 +332,16 @@ class Ledger(Generic[S]):
     @property
     def own(self) -> Amounts:
         """What the Task itself has spent and reserved; its children are not counted."""
-        return used_by(self.state.spent, getattr(self.state, "reserved", None))
+        return self._with_begun(used_by(self.state.spent, getattr(self.state, "reserved", None)))
+
+    @property
+    def begun(self) -> int:
+        """Tool calls that may have been made and are not counted as spent."""
+        return 0
+
+    def _with_begun(self, used: Amounts) -> Amounts:
+        begun = self.begun
+        return plus(used, Amounts(tool_calls=begun)) if begun else used
 
     @property
     def reallotted(self) -> bool:
@@ -430,9 +439,11 @@ class Ledger(Generic[S]):
     def used(self, reason: StopReason) -> Amounts:
         """What the Task and its settled children have used when the run ends for this reason.
 
-        After an error the last call may have been made, so its reservation counts as used.
+        After an error the last call may have been made, so its reservation counts as used. Tool
+        calls that may have been made count after every end.
         """
-        spent = self.own if reason is StopReason.ERROR else used_by(self.state.spent)
+        error = reason is StopReason.ERROR
+        spent = self.own if error else self._with_begun(used_by(self.state.spent))
         return spent if self.state.shares is None else plus(spent, self.state.shares.used)
 
     # Commits

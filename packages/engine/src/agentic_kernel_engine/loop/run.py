@@ -85,6 +85,11 @@ class LoopRun(Ledger[State]):
             self.state.version = VERSION
         return super().shares()
 
+    @property
+    def begun(self) -> int:
+        at_hand = self.state.at_hand
+        return 0 if at_hand is None else at_hand.begun()
+
     def leaving(self) -> bool:
         """True if the run must not go on waiting for its children."""
         return self.job.stopping or self.out_of_time or self.reallotted

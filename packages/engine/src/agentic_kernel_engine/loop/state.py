@@ -14,6 +14,7 @@ from agentic_kernel import InvalidValue
 from .. import edges
 from ..host import inbox
 from ..plans.accounts import Shares
+from ..plans.action import ToolCall
 from ..plans.decision import Approvable, Decision
 from ..plans.ending import End
 from ..plans.limits import Spent
@@ -52,17 +53,35 @@ class AtHand(msgspec.Struct, omit_defaults=True):
     plan: Plan
     verdicts: list[Judgement]
     prepared: bool = False
-    """True if its effects may have begun."""
+    """True if its tool calls may have begun: those without an observation in ``done``."""
     children: dict[str, str] = {}
     """Ids of the children that it spawns, by the index of the action."""
     done: dict[str, Observation] = {}
-    """The observations of its finished actions, by their index, if the plan was interrupted."""
+    """The observations of its finished actions, by their index, if the plan was interrupted; and
+    `NOT_BEGUN` for each tool call that was not prepared, because the limits had no room for it."""
     awaited: dict[str, dict[str, Any]] = {}
     """The requests of children and of tools to people, by the index of the action that waits."""
     decided: dict[str, list[dict[str, Any]]] = {}
     """Decisions of people that still have to be handed on to the child, by the same index."""
     answers: dict[str, dict[str, str]] = {}
     """The answers of people to questions of a tool, by the same index and the question's digest."""
+
+    def may_have_begun(self, index: int) -> bool:
+        """True if this tool call was prepared and is not settled."""
+        return self.prepared and str(index) not in self.done
+
+    def begun(self) -> int:
+        """The number of tool calls that were prepared and are not settled."""
+        if not self.prepared:
+            return 0
+        return sum(
+            type(action) is ToolCall and self.may_have_begun(index)
+            for index, action in enumerate(self.plan.actions)
+        )
+
+    def found(self) -> dict[int, Observation]:
+        """The observations of the finished actions, by their index."""
+        return {int(at): each for at, each in self.done.items() if each.error != SKIPPED}
 
 
 class Ended(msgspec.Struct, omit_defaults=True):

@@ -38,8 +38,8 @@ from .approvals import ask_for_children
 from .budget_cuts import make_room
 from .middleware import after_tool, before_tool
 from .run import LoopRun
-from .state import AtHand
-from .unknown_outcomes import not_made, unknown
+from .state import NOT_BEGUN, AtHand
+from .unknown_outcomes import not_begun, not_made, unknown
 from .wiring import Wiring
 
 OUTPUTS: Final = 2_500_000
@@ -48,6 +48,7 @@ LONGEST: Final = 2_000
 """The most characters of a list or a reason in a message."""
 _SMALL: Final = 2_000
 _NONE: Final[dict[str, str]] = {}
+_NO_CALLS: Final[frozenset[int]] = frozenset()
 UNFINISHED: Final = Observation(error="unfinished")
 """Placeholder for a call that must be made again; it never leaves this module."""
 _encode = msgspec.json.Encoder().encode
@@ -70,7 +71,8 @@ async def call_tools(
         True if some calls must be made again, because their tools are not done.
     """
     spent = run.state.spent
-    again = at_hand.prepared
+    # The calls that an earlier run may have made.
+    begun = set(filter(at_hand.may_have_begun, calls)) if at_hand.prepared else _NO_CALLS
     made: list[Invocation | Observation] = []
     effect = agents = False
     for index in calls:
@@ -79,15 +81,16 @@ async def call_tools(
         if isinstance(each, Invocation) and each.tool.has_effect:
             effect = True
             agents = agents or isinstance(each.tool, AgentTool)
-    if run.ending is not None:
-        return False
-    if at_hand.awaited:
-        at_hand.awaited = {}
-    if agents:
-        await budget_grants.announce(run)
-    opened = await _grant(run, made) if agents else {}
-    if effect and (opened or not again):
-        await _prepare(run, at_hand, made, opened)
+    opened: dict[str, Amounts] = {}
+    if run.ending is None:
+        if at_hand.awaited:
+            at_hand.awaited = {}
+        if agents:
+            await budget_grants.announce(run)
+            opened = await _grant(run, made, len(calls) - len(begun))
+        if effect:
+            run.state.at_hand = at_hand  # A wait for room commits: it must not forget the plan.
+    granted = opened
     while made and run.ending is None:
         room, limits = len(made), run.limits
         if limits.max_tool_calls is not None:
@@ -98,20 +101,24 @@ async def call_tools(
             if room <= 0:
                 run.ending = run.end_at(StopReason.MAX_TOOL_CALLS)
                 break
-        if limits.max_failures is not None:
-            room = min(room, max(limits.max_failures - spent.failures, 1))
         if run.limits.max_seconds is not None and _too_late(run):
             for index, each in zip(calls, made, strict=True):
                 if isinstance(each, Invocation):
-                    found[index] = not_made(run, each, again)
+                    found[index] = not_begun(each.call)
             break
-        batch, begun = made[:room], list[Call]()
+        if effect and (granted or not all(map(at_hand.may_have_begun, calls[:room]))):
+            await _prepare(run, at_hand, calls, made, room, granted)
+            granted = {}
+        if limits.max_failures is not None:
+            room = min(room, max(limits.max_failures - spent.failures, 1))
+        batch, ready = made[:room], list[Call]()
         concurrent: list[bool] = []
-        for each in batch:
-            begun.append(partial(_performed, wiring, run, at_hand, context, each, again))
+        for index, each in zip(calls, batch, strict=False):
+            again = index in begun
+            ready.append(partial(_performed, wiring, run, at_hand, context, each, again))
             concurrent.append(isinstance(each, Invocation) and each.tool.concurrent)
         made = made[room:]
-        results = await wiring.scheduler.run(begun, concurrent)
+        results = await wiring.scheduler.run(ready, concurrent)
         if len(results) != room:
             raise TypeError(
                 f"the scheduler {type(wiring.scheduler).__name__} gave {len(results)} observations "
@@ -125,6 +132,8 @@ async def call_tools(
             found[index] = observation
             if not observation.error or observation.done:
                 spent.count(at_hand.plan.actions[index], observation)
+            if at_hand.prepared:
+                at_hand.done[str(index)] = observation
         calls = calls[room:]
         if opened:
             pairs = zip(batch, results, strict=True)
@@ -133,6 +142,11 @@ async def call_tools(
             run.ending = run.ending or run.end_at(StopReason.MAX_FAILURES)
         elif UNFINISHED in results:
             return True
+    for index, each in zip(calls, made, strict=True) if begun else ():
+        if index in begun:  # An earlier run had room for it, so it counts, whatever ended this run.
+            seen = each if isinstance(each, Observation) else unknown(run, each.call)
+            found[index] = at_hand.done[str(index)] = seen
+            spent.count(at_hand.plan.actions[index], seen)
     if opened:
         _give_back(run, made, opened)  # These are not called.
     return False
@@ -198,35 +212,49 @@ async def make_way(run: LoopRun, at_hand: AtHand, found: dict[int, Observation])
 async def _prepare(
     run: LoopRun,
     at_hand: AtHand,
+    calls: Sequence[int],
     made: Sequence[Invocation | Observation],
+    room: int,
     opened: Mapping[str, Amounts],
 ) -> None:
     """Commit that these effects are about to begin; none has begun when this returns.
 
-    The commit also proves that this Host still owns the Task (R14).
+    The commit also proves that this Host still owns the Task (R14). Only calls that the limits
+    leave room for are prepared. So each prepared call that is not settled may have been made, and
+    is within the limits (R18).
 
     Args:
+        calls: The indexes of the calls, in their order.
+        made: The calls themselves.
+        room: The number of calls that the limits leave room for.
         opened: The grants of the agents that are called, by the child's id.
     """
+    for index in calls[:room]:
+        at_hand.done.pop(str(index), None)
+    for index in calls[room:]:
+        at_hand.done[str(index)] = NOT_BEGUN
     at_hand.prepared = True
     run.state.at_hand = at_hand
-    said: dict[str, Any] = {
-        "keys": {str(e.context.index): e.context.key for e in made if isinstance(e, Invocation)}
-    }
+    ready = [each for each in made[:room] if isinstance(each, Invocation)]
+    said: dict[str, Any] = {"keys": {str(each.context.index): each.context.key for each in ready}}
     if opened:
         said["grants"] = opened
     run.record(vocabulary.EFFECTS_PREPARED, **said)
     await run.commit()
 
 
-async def _grant(run: LoopRun, made: list[Invocation | Observation]) -> dict[str, Amounts]:
+async def _grant(
+    run: LoopRun, made: list[Invocation | Observation], calls: int
+) -> dict[str, Amounts]:
     """Open a grant for each call of an agent; a call that cannot have one becomes a refusal.
+
+    Args:
+        calls: The number of the calls that no run has begun; the ledger counts the others.
 
     Returns:
         The grants that were opened, by the child's id.
     """
     opened: dict[str, Amounts] = {}
-    open_ = sum(isinstance(each, Invocation) for each in made)
     held = () if run.state.shares is None else run.state.shares.grants
     wanted = [
         (at, each.tool, child_id(each.tool.name, each.context.key))
@@ -237,7 +265,7 @@ async def _grant(run: LoopRun, made: list[Invocation | Observation]) -> dict[str
     for done, (at, tool, child) in enumerate(wanted):
         try:
             grant = await budget_grants.open_grant(
-                run, child, tool.delegation, parts=len(wanted) - done, via=tool.name, calls=open_
+                run, child, tool.delegation, parts=len(wanted) - done, via=tool.name, calls=calls
             )
         except DelegationRefused as refused:
             call = cast("Invocation", made[at]).call
@@ -260,7 +288,8 @@ def _invocation(
             tool=call.tool[:80],
         )  # fmt: skip
     tool = run.tools.find(call.tool)
-    begun = at_hand.prepared or (bool(at_hand.awaited) and str(index) in at_hand.awaited)
+    asked = bool(at_hand.awaited) and str(index) in at_hand.awaited
+    begun = asked or at_hand.may_have_begun(index)
     if tool is None and begun:
         return unknown(run, call)
     if tool is None or (tool not in context.tools and not begun):

@@ -25,9 +25,9 @@ def not_made(run: LoopRun, each: Invocation, again: bool) -> Observation:
     """The observation of a call that this run does not make.
 
     Args:
-        again: True if an earlier run prepared the effects of the batch.
+        again: True if an earlier run may have made it.
     """
-    return unknown(run, each.call) if again and each.tool.has_effect else not_begun(each.call)
+    return unknown(run, each.call) if again else not_begun(each.call)
 
 
 def not_begun(call: ToolCall) -> Observation:

@@ -43,8 +43,9 @@ most that the call has used up, if it is known; ``forfeited``, its reservation, 
 PLAN_DECIDED: Final = "plan.decided"
 """The policy decided. Data: ``decisions`` in the order of the actions."""
 EFFECTS_PREPARED: Final = "effects.prepared"
-"""Calls with effects are about to begin. Data: ``keys`` by the index of the action; ``grants`` by
-the child's id, if calls of agents get parts of the budget."""
+"""Calls with effects are about to begin, as many as the limits leave room for. Data: ``keys`` by
+the index of the action; ``grants`` by the child's id, if calls of agents get parts of the budget.
+"""
 APPROVAL_GIVEN: Final = "approval.given"
 """A person approved an action. Data: ``digest``, ``by``, ``why``."""
 APPROVAL_REFUSED: Final = "approval.refused"
