@@ -76,7 +76,7 @@ async def call_tools(
     made: list[Invocation | Observation] = []
     effect = agents = False
     for index in calls:
-        each = _invocation(wiring, run, at_hand, index, context)
+        each = _invocation(wiring, run, at_hand, index, context, index in begun)
         made.append(each)
         if isinstance(each, Invocation) and each.tool.has_effect:
             effect = True
@@ -279,7 +279,7 @@ async def _grant(
 
 
 def _invocation(
-    wiring: Wiring, run: LoopRun, at_hand: AtHand, index: int, context: Context
+    wiring: Wiring, run: LoopRun, at_hand: AtHand, index: int, context: Context, begun: bool
 ) -> Invocation | Observation:
     call: Any = at_hand.plan.actions[index]
     if call.refused:
@@ -288,8 +288,7 @@ def _invocation(
             tool=call.tool[:80],
         )  # fmt: skip
     tool = run.tools.find(call.tool)
-    asked = bool(at_hand.awaited) and str(index) in at_hand.awaited
-    begun = asked or at_hand.may_have_begun(index)
+    begun = begun or (bool(at_hand.awaited) and str(index) in at_hand.awaited)
     if tool is None and begun:
         return unknown(run, call)
     if tool is None or (tool not in context.tools and not begun):
