@@ -24,8 +24,6 @@ WORDS: Final = (
 )  # fmt: skip
 """Ollama has no error codes: patterns of its messages, in lower case, and the name of each; see
 ``server/routes.go`` and ``server/sched.go`` of github.com/ollama/ollama, November 2026."""
-
-
 CODES: Final = {name: name for name in (*(name for _, name in WORDS), names.SERVER_ERROR)}
 
 
@@ -49,11 +47,7 @@ def explained(failures: Failures, error: Exception, advice: str) -> PlannerError
 
 
 def _answered(
-    failures: Failures,
-    advice: str,
-    status: int | None,
-    message: str,
-    headers: Mapping[str, str],
+    failures: Failures, advice: str, status: int | None, message: str, headers: Mapping[str, str]
 ) -> PlannerError:
     words = message.lower()
     codes = [name for pattern, name in WORDS if pattern.search(words)]

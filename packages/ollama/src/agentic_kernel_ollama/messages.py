@@ -20,7 +20,6 @@ def wire(told: str, context: Context) -> list[Wire]:
 
     Args:
         told: The system text; left out if empty.
-        context: The step, with the transcript.
     """
     messages: list[Wire] = [{"role": "system", "content": told}] if told else []
     messages += wired(context, IMPL, _form)
@@ -37,8 +36,7 @@ def _form(message: Message) -> list[Wire]:
         elif isinstance(each, Said):
             made.append(_said(each))
         else:
-            for result in each:
-                made.append({"role": "tool", "content": result.text, "tool_name": result.name})
+            made += ({"role": "tool", "content": a.text, "tool_name": a.name} for a in each)
     return made
 
 
