@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         TaskFailed,
         UnknownOutcome,
         Unreadable,
+        WrongEventLoop,
     )
     from .events import Event, TaskEvent
     from .host.host import Host, HostOptions
@@ -67,7 +68,8 @@ __all__ = [
     "Outcome", "Principal", "Reading", "ReadyRuntime", "Receipt", "Record", "Router", "RunEnded",
     "Search", "SearchOptions", "StateUnreadable", "StopReason", "Store", "StoreError",
     "StoreTraits", "StreamingObserver", "Substrate", "TaskEvent", "TaskFailed", "Terms",
-    "UnknownOutcome", "Unreadable", "WaitingFor", "agent_from_json", "agent_to_json",
+    "UnknownOutcome", "Unreadable", "WaitingFor", "WrongEventLoop", "agent_from_json",
+    "agent_to_json",
     "decode_change", "decode_record", "drain_on_signals", "encode_change", "encode_record",
     "event_from_json", "event_to_json", "host_of", "owner_name", "rerun", "task_from_json",
     "task_to_json", "tool", "waiting_for",
@@ -80,7 +82,7 @@ _NAMES = {
     "cursor": "Cursor EventId",
     "errors": (
         "Conflict HostClosed HostGone InboxFull StateUnreadable StoreError TaskFailed "
-        "UnknownOutcome Unreadable"
+        "UnknownOutcome Unreadable WrongEventLoop"
     ),
     "events": "Event TaskEvent",
     "host.host": "Host HostOptions",

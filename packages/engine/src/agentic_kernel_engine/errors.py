@@ -54,6 +54,16 @@ class HostClosed(KernelError, RuntimeError):
         return "this Host is closed; make a new one over the same store"
 
 
+class WrongEventLoop(KernelError, RuntimeError):
+    """A Host was used in a second event loop; its tasks and connections are in the first one."""
+
+    def __str__(self) -> str:
+        return (
+            "this Host belongs to the event loop that first used it, and this is another one; make "
+            "all calls in one asyncio.run(), or a Host for each; a ready runtime has run_sync()"
+        )
+
+
 class Conflict(KernelError):
     """A commit was refused: the record has another version or owner, or is terminal. Load it again.
 

@@ -15,7 +15,7 @@ from agentic_kernel import Complete, Fail, Failure, InvalidValue, Kill, Task, Ta
 
 from .. import edges, values
 from ..cursor import Cursor
-from ..errors import HostClosed, StoreError
+from ..errors import HostClosed, StoreError, WrongEventLoop
 from ..events import TASK_PAUSED, Event, TaskEvent
 from ..faults import said
 from ..memory_store import MemoryStore
@@ -85,8 +85,9 @@ class Host(Decisions, Queries):
     reach: no Task is left half changed (R4). Without a substrate a Host is a control plane: it
     reads, pauses, resumes and kills Tasks, and other Hosts run them.
 
-    A Host belongs to the event loop that first uses it. ``async with`` closes it: runs let go at
-    their next safe point, and their Tasks stay claimable.
+    A Host belongs to the event loop in which its first verb writes; in another one, each verb that
+    writes raises `WrongEventLoop`. ``async with`` closes it: runs let go at their next safe point,
+    and their Tasks stay claimable.
 
     Args:
         substrate: Does the work of Tasks; None for a control plane.
@@ -717,11 +718,14 @@ class Host(Decisions, Queries):
 
         Raises:
             HostClosed: The Host was closed before it had joined.
+            WrongEventLoop: The Host joined in another event loop.
         """
         if self._joined is None or _failed(self._joined):
             if self._closing is not None:
                 raise HostClosed
             self._joined = self._parts.shielded.start(self._enter())
+        elif self._joined.get_loop() is not asyncio.get_running_loop():
+            raise WrongEventLoop
         if not self._joined.done():
             await asyncio.shield(self._joined)
 
