@@ -109,7 +109,7 @@ def decide(
 ) -> int:
     """Record the decisions and let the Task go on: here, or on a Host that serves its runtime."""
     task = record.task
-    if called.app is not None and called.app_serves(task.runtime_kind):
+    if called.app_runs(task):
         check_no_flags(grant, str(called.app))
         return called.run_app(lambda here: here.decide(record, decisions))
     if serves(task.runtime_kind):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from agentic_kernel import InvalidValue, Task
+from agentic_kernel import InvalidValue, Task, TaskStatus
 from agentic_kernel_engine import Host, Observer
 
 from .codes import READER_GONE
@@ -182,6 +182,20 @@ class Invocation:
             refused.accept()
         return asyncio.run(work(self.foreground(grants)))
 
+    def app_runs(self, task: Task) -> bool:
+        """True if the app runs this stored Task: it serves the kind, and no other app started it.
+
+        An app that the command line names may go on with the Task of another one.
+        """
+        from .origin import app_of
+
+        if self.app is None:
+            return False
+        started = app_of(task)
+        if started not in (None, self.app.name) and not self.app.named:
+            return False
+        return self.app_serves(task.runtime_kind)
+
     def granted(self, task: Task, grant: Grant, *, named: bool = True) -> dict[str, Grant]:
         """Return what a stored Task may use: by the flags, or by a confirmation at the terminal.
 
@@ -193,14 +207,20 @@ class Invocation:
         Raises:
             InvalidValue: ``--runtime`` names no runtime of this command.
             NotGranted: The Task asks for more than the flags grant, and no person confirms it.
+            LeftAlone: Another program has to run the Task: an app, or one with other tools.
             CannotStart: The Task's metadata is malformed, or this command does not run its kind.
         """
         from .grants import NotGranted, Wish
         from .kinds import check_runtime
+        from .origin import check_app, check_tools
+        from .place import history
         from .running import check_served
 
         check_runtime(grant.runtime)
         check_served(task)
+        check_app(task)
+        if task.status is not TaskStatus.NOT_STARTED:
+            check_tools(task, self.controlled(lambda host: history(host, task.id)))
         wish = Wish.of(task)
         if grant.covers(wish) and (named or grant.matches(wish)):
             return {task.id: grant}

@@ -9,6 +9,7 @@ from agentic_kernel import CannotStart, Task, TaskNotFound, TaskStatus
 from . import waiting
 from .grants import Wish
 from .kinds import elsewhere, serves, taker
+from .origin import app_of, where
 from .place import Place, orphaned
 from .text import label
 
@@ -39,8 +40,8 @@ def proposal(place: Place | Ways, task: Task) -> str | None:
         verb, then = "answer", ["TEXT", *(["--digest", asked] if asked else [])]
     else:
         verb, then = "resume", []
-    own = _ways(place, task.runtime_kind)
-    if verb == "recover" and own is None and not serves(task.runtime_kind):
+    own = _ways(place, task)
+    if own is None and (app_of(task) or (verb == "recover" and not serves(task.runtime_kind))):
         return None
     flags = _flags(task) if own is None else []
     command = place.command if own is None else own.app_command
@@ -58,7 +59,10 @@ APP: Final = "MODULE:OBJECT"
 
 def remedy(place: Place | Ways, task: Task) -> str:
     """The remedy for a running Task that no process runs, in a few words."""
-    return taker(task.runtime_kind) if _ways(place, task.runtime_kind) is None else "recover it"
+    if _ways(place, task) is not None:
+        return "recover it"
+    app = app_of(task)
+    return taker(task.runtime_kind) if app is None else f"recover it with {where(app)}"
 
 
 def way_back(called: Invocation, task: Task) -> str:
@@ -67,6 +71,9 @@ def way_back(called: Invocation, task: Task) -> str:
     if recover is not None:
         return f"let it go on with: {recover}"
     own = called.place.command("--app", APP, "recover", "--", task.id)
+    app = app_of(task)
+    if app is not None:
+        return f"recover it with {where(app)}: {own}"
     return f"start a Host that serves {label(task.runtime_kind)}, or name yours: {own}"
 
 
@@ -97,20 +104,25 @@ async def _highest(host: Host, record: Record) -> Record | None:
 def host_of(place: Place | Ways, task: Task) -> str | None:
     """The Host in which a paused Task goes on; None if this command or its app runs it."""
     kind = task.runtime_kind
-    if task.status is not TaskStatus.PAUSED or serves(kind):
+    app = app_of(task)
+    if task.status is not TaskStatus.PAUSED or (serves(kind) and app is None):
         return None
-    if _ways(place, kind) is not None:
+    if _ways(place, task) is not None:
         return None
+    if app is not None:
+        return where(app)
     return f"a Host that serves {label(kind)}; to run it here, add --app {APP}"
 
 
-def _ways(place: Place | Ways, kind: str) -> Ways | None:
-    """The ways of the person's app if it runs this kind; else None."""
+def _ways(place: Place | Ways, task: Task) -> Ways | None:
+    """The ways of the person's app if it runs this Task; else None."""
     from .application import Ways
 
     if not isinstance(place, Ways):
         return None
-    app = place.app
+    app, kind, started = place.app, task.runtime_kind, app_of(task)
+    if started is not None:
+        return place if app.named or started == app.name else None
     # An app that was not opened yet may serve any kind that this command does not run.
     runs = app.serves(kind) if app.known else not serves(kind)
     return place if runs else None

@@ -21,6 +21,8 @@ YES_KEY: Final = "cli/yes"
 MCP_KEY: Final = "cli/mcp"
 NAMES: Final = ("calculator", "write")
 """The tools; they are made in `tools`, which is loaded when a Task uses one."""
+SHOWN: Final = frozenset({"calculator", "write_file"})
+"""The names by which a model calls them."""
 
 
 @dataclass(frozen=True)

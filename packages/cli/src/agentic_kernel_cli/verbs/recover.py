@@ -70,7 +70,7 @@ def recover(
     own: list[Task] = []
     left: list[CannotStart] = []
     for record in found:
-        if called.app is not None and called.app_serves(record.task.runtime_kind):
+        if called.app_runs(record.task):
             own.append(record.task)
             continue
         try:

@@ -44,7 +44,7 @@ def rerun(
     called, grant = invocation(context), granted_by(context)
     record = called.controlled(lambda host: find_task(host, wanted(given, last)))
     task = again(record.task, "cli")
-    if called.app is not None and called.app_serves(task.runtime_kind):
+    if called.app_runs(task):
         check_no_flags(grant, str(called.app))
         return called.run_app(lambda here: here.launch(task))
     return called.run(called.granted(task, grant), lambda here: here.launch(task))

@@ -59,7 +59,7 @@ def resume(
     if record.task.status is not TaskStatus.PAUSED:
         raise IllegalTransition(record.task.id, record.task.status, "resume")
     kind = record.task.runtime_kind
-    if called.app is not None and called.app_serves(kind):
+    if called.app_runs(record.task):
         check_no_flags(grant, str(called.app))
         return called.run_app(lambda here: here.resume(record, extra))
     if not serves(kind):

@@ -70,13 +70,14 @@ def run(
     from agentic_kernel_engine.texts import summary_of
 
     from ..grants import OPTIONS_KEY, grant_of, refuse_flags
+    from ..origin import APP_KEY
 
     called = invocation(context)
     settings = called.settings
     told = sys.stdin.read() if text == "-" else text
     title = summary_of(told) if summary is None else summary
     app_kind = _app_kind(called, runtime)
-    if app_kind is not None:
+    if app_kind is not None and called.app is not None:
         # Not by `grant_of`: it would ask for further flags, which are refused as well.
         flags = {
             "--model": model, "--option": option, "--tools": tools, "--workspace": workspace,
@@ -89,7 +90,7 @@ def run(
             raise typer.BadParameter(f"{wrong}: {called.app} has its own; leave {wrong} out")
         own = Task.new(
             summary=title, instructions=told, runtime_kind=app_kind, id=task_id,
-            metadata=_before(called, session),
+            metadata={**_before(called, session), APP_KEY: called.app.name},
         )  # fmt: skip
         return called.run_app(lambda here: here.launch(own, settings.limits, settings.file))
     if runtime is None:

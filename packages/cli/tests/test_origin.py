@@ -1,0 +1,145 @@
+"""A Task goes on with the program that it was made for, although the command serves its kind."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from agentic_kernel_cli.toolbox import NAMES, SHOWN, Toolbox
+
+from .terminals import PATIENCE, Terminals
+
+OFFICE = """
+import asyncio, sys
+from pathlib import Path
+from agentic_kernel import Task, TaskStatus
+from agentic_kernel_engine import Host, tool
+from agentic_kernel_engine.loop import ALLOW, FinalAnswer, Loop, ToolCall, require_approval
+from agentic_kernel_engine.seams import ScriptedPlanner
+from agentic_kernel_file import FileStore
+
+HERE = Path(__file__).parent
+
+class AskFirst:
+    async def authorize(self, action, context):
+        return require_approval("it pays") if isinstance(action, ToolCall) else ALLOW
+
+@tool(effect="write")
+async def pay(euros: int) -> str:
+    with (HERE / "paid").open("a") as paid:
+        paid.write(f"{euros}\\n")
+    if (HERE / "hang").exists():
+        await asyncio.Event().wait()
+    return "paid"
+
+def host(store, policy):
+    planner = ScriptedPlanner(ToolCall("pay", {"euros": 3}), FinalAnswer("It is paid."))
+    parts = [policy] if policy else []
+    return Host(Loop(planner, [pay], *parts), store, runtime_kinds=["local"], claims=False)
+
+def office(store):
+    return host(store, AskFirst())
+
+def till(store):
+    return host(store, None)
+
+other = office
+
+async def alone(folder):
+    store = FileStore(folder)
+    async with office(store) as here:
+        task = Task.new(summary="", instructions="Pay.", runtime_kind="local", id="it")
+        await here.dispatch(task)
+        await here.wait(task.id, TaskStatus.PAUSED)
+    store.close()
+
+if __name__ == "__main__":
+    asyncio.run(alone(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def office(terminals: Terminals, tmp_path: Path) -> Terminals:
+    """Terminals in a folder with an app that serves the kind ``local`` with a tool of its own."""
+    terminals.cwd = tmp_path / "project"
+    terminals.cwd.mkdir()
+    (terminals.cwd / "office.py").write_text(OFFICE.replace("\\n", "\\n"))
+    return terminals
+
+
+def paid(office: Terminals) -> str:
+    assert office.cwd is not None
+    there = office.cwd / "paid"
+    return there.read_text() if there.exists() else ""
+
+
+def test_a_task_of_an_app_is_approved_only_where_the_app_is(office: Terminals) -> None:
+    asked = office.call("--app", "office:office", "run", "--id", "it", "Pay.", code=3)
+    assert "--app office:office approve it" in asked.err
+    digest = asked.err.split()[-1]
+    told = "the app office:office; go to the folder whose settings name it, or add --app"
+    refused = office.call("approve", "it", digest, code=5)
+    assert f"it goes on in {told}" in refused.err
+    assert f"it goes on in {told}" in office.call("rerun", "it", code=5).err
+    seen = office.call("show", "it")
+    assert "go on with" not in seen.out
+    assert "the app office:office; go to" in " ".join(seen.out.split())
+    [task] = office.call("--json", "show", "it").lines
+    assert (task["go_on_with"], task["goes_on_in"]) == (None, told)
+    assert paid(office) == ""
+    done = office.call("--app", "office:other", "approve", "it", digest)
+    assert done.out == "It is paid.\n"
+    assert paid(office) == "3\n"
+
+
+def test_an_app_of_the_settings_does_not_go_on_with_the_task_of_another_app(
+    office: Terminals,
+) -> None:
+    office.call("--app", "office:office", "run", "--id", "it", "Pay.", code=3)
+    assert office.cwd is not None
+    (office.cwd / "agentic-kernel.toml").write_text('app = "office:other"\n')
+    [task] = office.call("--json", "show", "it").lines
+    assert task["go_on_with"] is None
+    digest = office.call("--app", "office:office", "show", "it").out.split("approve it ")[1].split()
+    assert "the app office:office" in office.call("approve", "it", digest[0], code=5).err
+    (office.cwd / "agentic-kernel.toml").write_text('app = "office:office"\n')
+    [task] = office.call("--json", "show", "it").lines
+    assert task["go_on_with"].startswith(f"cd {office.cwd} && agentic-kernel ")
+    assert office.call("approve", "it", digest[0]).out == "It is paid.\n"
+
+
+def test_a_bare_recover_leaves_a_task_that_an_app_began(office: Terminals) -> None:
+    assert office.cwd is not None
+    (office.cwd / "hang").touch()
+    runs = office.start("--app", "office:till", "run", "--id", "it", "Pay.")
+    until = time.monotonic() + PATIENCE
+    while not paid(office) and time.monotonic() < until:
+        time.sleep(0.02)
+    runs.process.send_signal(signal.SIGKILL)
+    runs.end()
+    assert "recover it with the app office:till" in " ".join(office.call("list").out.split())
+    assert "the app office:till" in office.call("recover", code=5).err
+    assert office.task("it")["status"] == "running"
+    done = office.call("--app", "office:till", "recover", "it")
+    assert "unknown outcome: pay" in done.err
+    assert paid(office) == "3\n"
+
+
+def test_a_task_of_another_program_with_tools_of_its_own_is_left_to_it(
+    office: Terminals,
+) -> None:
+    """Such a program writes nothing into the Task that names it; the history tells."""
+    office.program("office.py", str(office.state)).ended(0)
+    digest = office.call("show", "it").out.split("approve it ")[1].split()[0]
+    refused = office.call("approve", "it", digest, code=5)
+    assert "it calls the tool pay, which this command does not have" in refused.err
+    assert "name its app with --app MODULE:OBJECT" in refused.err
+    assert paid(office) == ""
+    assert office.call("--app", "office:office", "approve", "it", digest).out == "It is paid.\n"
+
+
+def test_the_command_knows_the_names_of_its_own_tools(tmp_path: Path) -> None:
+    assert {tool.name for tool in Toolbox(NAMES, tmp_path).tools()} == SHOWN
