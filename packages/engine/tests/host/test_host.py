@@ -53,9 +53,9 @@ async def test_the_public_names_are_these() -> None:
         "Record", "Router", "RunEnded", "Search", "SearchOptions", "StateUnreadable", "StopReason",
         "Store", "StoreError", "StoreTraits", "StreamingObserver", "Substrate", "TaskEvent",
         "TaskFailed", "Terms", "UnknownOutcome", "Unreadable", "WaitingFor", "WrongEventLoop",
-        "agent_from_json", "agent_to_json", "decode_change", "decode_record", "drain_on_signals", "encode_change",
-        "encode_record", "event_from_json", "event_to_json", "host_of", "owner_name", "rerun",
-        "task_from_json", "task_to_json", "tool", "waiting_for",
+        "agent_from_json", "agent_to_json", "decode_change", "decode_record", "drain_on_signals",
+        "encode_change", "encode_record", "event_from_json", "event_to_json", "host_of",
+        "owner_name", "rerun", "task_from_json", "task_to_json", "tool", "waiting_for",
     }  # fmt: skip
 
 
