@@ -58,9 +58,12 @@ USED = {
 """By fault: the usage of the failed call; None if it is not known."""
 
 
-async def test_the_usage_of_a_cut_answer_without_a_limit_is_not_known() -> None:
+async def test_a_cut_answer_without_a_limit_counts_the_maximum_that_its_request_named() -> None:
     with FaultyServer("cut") as server:
-        assert (await failed(server)).usage is None
+        usage = (await failed(server)).usage
+        request = next(sent for sent in server.requests if sent.path == "/v1/messages")
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens) == (7, request.json["max_tokens"])
 
 
 @pytest.mark.parametrize("fault", USED)

@@ -108,7 +108,8 @@ class ClaudePlanner(APIPlanner):
     def _request(
         self, context: Context, options: AnswerOptions, shown: Sequence[Function]
     ) -> tuple[Mapping[str, Any], Reply]:
-        most, system = options.most(context, self._least()), self._told(context, options)
+        least, system = self._least(), self._told(context, options)
+        most = options.most(context, least) or max(self._maximum.tokens, least)
         tools = [*tools_of(shown, strict=self._is_listed), *self._tools]
         wire = Wire(system, tools, bound=self._thinking.get("type") != "enabled")
         wire.add(conversation(context, IMPL))
@@ -116,7 +117,7 @@ class ClaudePlanner(APIPlanner):
         config = self._merged.get("output_config", {}) | present(effort=options.effort, format=form)
         body = present(
             model=self.model,
-            max_tokens=most or max(self._maximum.tokens, self._least()),
+            max_tokens=most,
             messages=wire.messages,
             system=system or None,
             tools=tools or None,

@@ -125,30 +125,41 @@ class NewText:
     Give it the events of one Task in order, from the first of a turn.
     """
 
-    __slots__ = ("_end", "_over", "_pieces")
+    __slots__ = ("_at", "_end", "_over", "_pieces")
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._end = 0
+        """The place after the last character that is shown."""
+        self._at = 0
+        """The place after the last delta; before `_end` while the text repeats shown text."""
         self._over = False
 
     def take(self, event: Event) -> str:
         """Read one event; return the characters to show next.
 
         Text that repeats shown text is left out. Text that differs comes whole, after a line break.
+        A text that is only the beginning of the shown text differs, too. The end of its turn shows
+        that, so it comes then.
         """
         if event.type == RUN_TURN:
             self._over = True
+            return self._shorter()
         if event.type != RUN_DELTA or event.data.get("channel", ""):
             return ""
         text, at = event.data.get("text"), event.data.get("at")
-        if not isinstance(text, str) or not text:
+        if not isinstance(text, str):
+            return ""
+        if not text:
+            if is_place(at) and not self._over:
+                self._at = min(at, self._end)
             return ""
         if self._over:
             self._over, self._pieces, self._end = False, [], 0
         if not is_place(at) or at >= self._end:
             self._pieces.append(text)
             self._end += len(text)
+            self._at = self._end
             return text
         shown = "".join(self._pieces)
         again = shown[at : at + len(text)]
@@ -158,5 +169,13 @@ class NewText:
         else:
             self._pieces = [shown[:at], text]
             new = f"\n{shown[:at]}{text}"
-        self._end = sum(map(len, self._pieces))
+        self._at, self._end = at + len(text), sum(map(len, self._pieces))
         return new
+
+    def _shorter(self) -> str:
+        """Return the turn's text after a line break, if shown text is no part of it."""
+        if self._at == self._end:
+            return ""
+        kept = "".join(self._pieces)[: self._at]
+        self._pieces, self._end = [kept], self._at
+        return f"\n{kept}"

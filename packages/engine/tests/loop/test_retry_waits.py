@@ -96,6 +96,33 @@ async def test_a_wait_that_would_outlast_the_run_is_not_begun(runner: Runner, de
     assert (reason(done), bill.calls) == ("timeout", 1)
 
 
+@pytest.mark.parametrize(
+    ("delay", "says"),
+    [
+        (0.0, "seconds; raise max_seconds"),
+        (0.01, "made again only after 0.1 seconds more; raise max_seconds"),
+        (600.0, "made again only after 600.0 seconds more; raise max_seconds"),
+    ],
+)
+async def test_the_end_of_time_names_a_wait_only_if_there_is_one(
+    runner: Runner, delay: float, says: str
+) -> None:
+    now = [0.0]
+
+    class Late:
+        async def on_error(self, context: Context, error: Exception) -> Recovery:
+            now[0] = 99.0
+            return Recovery("retry", delay=delay)
+
+    done = await runner.run(
+        planner=Failing(Bill(), 1), middleware=[Late()], limits=Limits(max_seconds=50),
+        clock=lambda: now[0],
+    )  # fmt: skip
+    assert done.failure is not None
+    assert says in done.failure.message
+    assert ("only after" in done.failure.message) == (delay > 0)
+
+
 async def test_a_failure_while_the_clock_runs_out_in_the_wait_is_the_end(runner: Runner) -> None:
     bill, now = Bill(), [0.0]
 

@@ -268,6 +268,8 @@ async def test_an_answer_without_pieces_comes_whole() -> None:
         (["Hello wor"], ["Hello ", "world"], "Hello world"),
         (["Hello"], ["Bye", " now"], "Hello\nBye now"),
         (["Hello"], ["He", "y you"], "Hello\nHey you"),
+        (["Hello"], ["Hel", "lo"], "Hello"),
+        (["It is safe ", "to drink"], ["It is", " safe"], "It is safe to drink\nIt is safe"),
     ],
 )
 async def test_a_repeated_answer_is_not_said_twice(
@@ -278,6 +280,22 @@ async def test_a_repeated_answer_is_not_said_twice(
     steps = Stream([*map(Delta, broken), lost]), deltas(*again)
     async with runtime(*steps, middleware=[at_once]) as ready:
         assert "".join([piece async for piece in ready.stream_text("x")]) == shown
+
+
+async def test_a_repeated_answer_without_text_ends_the_line() -> None:
+    """The next text is no part of the answer that was lost."""
+    lost = PlannerError("scripted/connection", "lost")
+    at_once = Retry(["scripted/connection"], jitter=lambda: 0.0)
+    call = Stream([Plan((ToolCall("look", {}),))])
+    steps = Stream([Delta("I will say"), lost]), call, deltas("Hello")
+    async with runtime(*steps, middleware=[at_once]) as ready:
+
+        @ready.tool
+        def look() -> str:
+            """Look."""
+            return "seen"
+
+        assert "".join([piece async for piece in ready.stream_text("x")]) == "I will say\nHello"
 
 
 async def test_the_failure_comes_after_the_text() -> None:

@@ -8,6 +8,7 @@ its reservation, so the reservation counts as spent (R17).
 from __future__ import annotations
 
 import asyncio
+from math import ceil
 from typing import Any, Final
 
 import msgspec
@@ -71,11 +72,13 @@ async def wait(run: LoopRun, delay: float, error: Exception) -> None:
         if run.job.stopping:
             await run.checkpoint()
         if limit is not None and run.seconds + max(left, 0) >= limit:
+            after = ceil(left * 10) / 10  # Rounded up, because 0.0 would be no wait.
+            more = f", and the failed call may be made again only after {after:.1f} seconds more"
             raise End(
                 StopReason.TIMEOUT,
-                f"max_seconds {limit:g}: the run worked for {run.seconds:.1f} seconds, and the "
-                f"failed call may be made again only after {max(left, 0):.1f} more; raise "
-                f"max_seconds. The call failed with {_code(error)}: {message_of(error)}",
+                f"max_seconds {limit:g}: the run worked for {run.seconds:.1f} seconds"
+                f"{more if left > 0 else ''}; raise max_seconds. The call failed with "
+                f"{_code(error)}: {message_of(error)}",
             )
         if left <= 0:
             return

@@ -216,8 +216,9 @@ class ReadyRuntime(Host):
         """The text of the model as it comes, and at last the failure if the Task has one.
 
         If an answer breaks off and the model begins again, the text that repeats is left out; if
-        the new text differs, it comes whole, after a line break. Use `run_stream` and `Texts` where
-        text that was shown can be replaced. A reader that stops reading leaves the Task running.
+        the new text differs, it comes whole, after a line break. A new text that is shorter comes
+        when it ends. Use `run_stream` and `Texts` where text that was shown can be replaced. A
+        reader that stops reading leaves the Task running.
 
         Raises:
             TaskFailed: As `Done.unwrap`, after the last piece.
