@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from agentic_kernel import CannotStart, InvalidValue
 
@@ -17,12 +18,17 @@ from .logs import mask
 from .secrets import Secrets, keys_in, secrets_of
 from .transport import http_client
 
+_LOOPS: Final[WeakKeyDictionary[Any, ReferenceType[asyncio.AbstractEventLoop]]] = (
+    WeakKeyDictionary()
+)
+"""By a user's client: the event loop that first used it. Its connections belong to that loop."""
+
 
 class SDKClient:
     """Holds the client of one planner: the user's own, or one that it makes.
 
     Args:
-        own: The user's client; it is never closed.
+        own: The user's client; it is never closed. It belongs to the event loop that first used it.
         timeout: Seconds; see `transport.http_options`.
         **given: The values of `keywords`; None for one that the user did not give.
 
@@ -96,9 +102,11 @@ class SDKClient:
         Tasks go on meanwhile.
 
         Raises:
-            CannotStart: There is no valid key, or the address in the environment is not valid; the
-                error says what to do.
+            CannotStart: There is no valid key, the address in the environment is not valid, or the
+                user's client belongs to another event loop; the error says what to do.
         """
+        if self.own is not None:
+            _keep_loop(self.own)
         if self._client is None:
             if self.own is None:
                 self.check_environment()
@@ -204,6 +212,28 @@ class SDKClient:
         return CannotStart(
             f"there is no API key: set the environment variable {self.key_variables[0]}, or give "
             "api_key=; if your server needs no key, give any text"
+        )
+
+
+def _keep_loop(own: Any) -> None:
+    """Keep a user's client to the event loop that first used it, in this runtime or in another.
+
+    A client that takes no weak references is not checked.
+
+    Raises:
+        CannotStart: Another event loop used it first.
+    """
+    running = asyncio.get_running_loop()
+    try:
+        first = _LOOPS.setdefault(own, ref(running))
+    except TypeError:
+        return
+    if first() is not running:
+        raise CannotStart(
+            f"client=: another event loop has used this {type(own).__name__}. An asynchronous "
+            "client belongs to the event loop that first used it, because its connections do. Give "
+            "each runtime a client of its own, or leave client= out; run_sync has an event loop of "
+            "its own for each runtime"
         )
 
 
