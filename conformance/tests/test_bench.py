@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentic_kernel import Task
-from agentic_kernel_conformance import ScriptedSubstrate, ScriptedWork, bench
+from agentic_kernel_conformance import (
+    Fail,
+    Script,
+    ScriptedSubstrate,
+    ScriptedWork,
+    SubstrateWork,
+    Work,
+    bench,
+)
 from agentic_kernel_conformance.__main__ import main
 from agentic_kernel_conformance.bench_row import Row, table
+from agentic_kernel_conformance.comparing import compared
 from agentic_kernel_conformance.counted_store import CountedStore
-from agentic_kernel_engine import Host, MemoryStore, Record, Store
+from agentic_kernel_engine import Host, Job, MemoryStore, Record, Store, TaskFailed
 
 from .dict_runtime import DictRuntime
 from .dict_work import DictWork
@@ -52,6 +63,83 @@ class Lingering(ScriptedWork):
 
 def lingering(store: Store) -> tuple[Any, Any]:
     work = Lingering()
+    return Host(ScriptedSubstrate(work), store), work
+
+
+class StepWork(SubstrateWork):
+    """The kit's scripts as numbers of steps; a script that fails has none."""
+
+    def task(self, script: Script) -> Task:
+        steps = -1 if isinstance(script[0], Fail) else len(script)
+        return Task.new(summary="a script", instructions=str(steps), runtime_kind="steps")
+
+
+class Stepping:
+    """A substrate that commits so often at each step of its script."""
+
+    def __init__(self, commits: int) -> None:
+        self._commits = commits
+
+    async def execute(self, job: Job) -> None:
+        steps = int(job.task.instructions)
+        if steps < 0:
+            raise TaskFailed("steps/as_told", "as the script says")
+        for commit in range(job.state or 0, steps * self._commits):
+            await job.checkpoint(commit + 1)
+            await asyncio.sleep(0)
+
+
+class Unaware(Work):
+    """A work that knows no turns; `StepWork` makes its Tasks."""
+
+    def succeed(self) -> Task:
+        return StepWork().succeed()
+
+    def fail(self) -> Task:
+        return StepWork().fail()
+
+    def run_until_stopped(self) -> Task:
+        return StepWork().run_until_stopped()
+
+    def pass_safe_points(self) -> Task:
+        return StepWork().pass_safe_points()
+
+
+class Told(Unaware):
+    """A work that knows its turns, and no time of a model."""
+
+    def turns(self, task: Task) -> int:
+        return 3
+
+
+def once(store: Store) -> tuple[Any, Any]:
+    return Host(Stepping(1), store), StepWork()
+
+
+def twice(store: Store) -> tuple[Any, Any]:
+    return Host(Stepping(2), store), StepWork()
+
+
+def unaware(store: Store) -> tuple[Any, Any]:
+    return Host(Stepping(1), store), Unaware()
+
+
+def unaware_twice(store: Store) -> tuple[Any, Any]:
+    return Host(Stepping(2), store), Unaware()
+
+
+def told(store: Store) -> tuple[Any, Any]:
+    return Host(Stepping(1), store), Told()
+
+
+def turnless(store: Store) -> tuple[Any, Any]:
+    """A runtime whose work says that its Task took no turn."""
+
+    class Turnless(ScriptedWork):
+        def turns(self, task: Task) -> int:
+            return 0
+
+    work = Turnless()
     return Host(ScriptedSubstrate(work), store), work
 
 
@@ -113,7 +201,8 @@ async def test_a_strangers_runtime_stands_beside_ours_with_the_same_counts() -> 
 async def test_a_runtime_with_a_store_of_its_own_has_times_and_no_counts() -> None:
     theirs = row(await bench.bench(f"{HERE}:elsewhere", None, rounds=1), f"{HERE}:elsewhere")
     assert (theirs.same, theirs.differs) == (5, ())
-    assert (theirs.commits, theirs.bytes, theirs.turns) == (None, None, ())
+    assert (theirs.commits, theirs.bytes) == (None, None)
+    assert theirs.turns
     assert theirs.pauses
     assert theirs.kills
     assert "| – | – |" in table([theirs.record()])
@@ -123,6 +212,51 @@ async def test_a_work_may_say_its_turns_and_the_time_of_its_model() -> None:
     theirs = row(await bench.bench(f"{HERE}:lingering", None, rounds=1), f"{HERE}:lingering")
     assert theirs.commits == 9 / 4
     assert theirs.turns == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "per", "verdict", "fails"),
+    [
+        ("once", "twice", "turn", "worse", True),
+        ("twice", "once", "turn", "better", False),
+        ("unaware", "unaware_twice", "Task", "worse", True),
+        ("unaware_twice", "unaware", "Task", "better", False),
+    ],
+)
+async def test_more_commits_at_each_step_are_worse_and_less_are_better(
+    tmp_path: Path, before: str, after: str, per: str, verdict: str, fails: bool
+) -> None:
+    files = []
+    for name in (before, after):
+        theirs = row(await bench.bench(f"{HERE}:{name}", None, rounds=1), f"{HERE}:{name}")
+        assert theirs.differs == ()
+        files.append(tmp_path / f"{name}.json")
+        figures = {"figures": [replace(theirs, runtime="mine").record()]}
+        files[-1].write_text(json.dumps(figures))
+    found = {each.name: each for each in compared(*files)}
+    for count in ("commits", "bytes"):
+        each = found[f"mine on memory: {count} per {per}"]
+        assert (each.verdict, each.fails) == (verdict, fails)
+
+
+async def test_each_step_of_the_script_of_a_substrate_is_a_turn() -> None:
+    """Six steps, and the commit that ends the Task."""
+    theirs = row(await bench.bench(f"{HERE}:twice", None, rounds=1), f"{HERE}:twice")
+    assert theirs.commits == 13 / 6
+    assert theirs.per == "turn"
+
+
+async def test_a_work_may_say_its_turns_alone() -> None:
+    theirs = row(await bench.bench(f"{HERE}:told", None, rounds=1), f"{HERE}:told")
+    assert (theirs.commits, theirs.per) == (7 / 3, "turn")
+    assert theirs.turns
+
+
+async def test_a_work_without_turns_is_measured_by_the_task_and_the_table_says_so() -> None:
+    theirs = row(await bench.bench(f"{HERE}:unaware", None, rounds=1), f"{HERE}:unaware")
+    assert (theirs.commits, theirs.per) == (7, "Task")
+    said = f"- {HERE}:unaware on memory: its Work has no `turns(task)`, so *turns/s*, *commits*"
+    assert said in table([theirs.record()])
 
 
 async def test_a_runtime_that_does_otherwise_is_named_with_the_scenario() -> None:
@@ -263,6 +397,7 @@ def test_the_exit_status_says_if_a_trace_differs(capsys: pytest.CaptureFixture[s
         (["--store", "builtins:dict"], "gave dict, which is no Store: it lacks"),
         (["--runtime", f"{HERE}:workless"], "gave Host; return a pair"),
         (["--runtime", f"{HERE}:unworkable"], "str is no Work"),
+        (["--runtime", f"{HERE}:turnless"], "turns(task) of Turnless gave 0; return the number"),
         (
             ["--store", f"{HERE}:placed"],
             "called with no argument: missing a required argument: 'path'; name a function that",

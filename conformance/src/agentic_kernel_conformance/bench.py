@@ -22,7 +22,7 @@ from agentic_kernel import Query, Runtime, Task, TaskStatus
 from agentic_kernel_engine import Host, MemoryStore, Store
 from agentic_kernel_engine.events import from_stored
 
-from .bench_row import Row, pace
+from .bench_row import Per, Row, pace
 from .counted_store import CountedStore
 from .mark import ADDRESS
 from .mark_pacing import paced
@@ -56,12 +56,21 @@ class NotBenchable(Exception):
 
 
 @runtime_checkable
-class MeasuredWork(Work, Protocol):
-    """Optional: a `Work` that knows more of a Task of ``pass_safe_points``, after it ended."""
+class TurnsWork(Protocol):
+    """Optional: a `Work` that knows the turns of a Task of ``pass_safe_points``.
+
+    Without it the figures are per Task. The number of commits is no number of turns: a runtime that
+    commits more often would have more turns, and its commits per turn would stay the same.
+    """
 
     def turns(self, task: Task) -> int:
-        """How many turns the Task took; without it, a turn is a commit before the last."""
+        """How many turns the Task took, which has ended."""
         ...
+
+
+@runtime_checkable
+class ModelWork(Protocol):
+    """Optional: a `Work` that knows the time of the model in a Task of ``pass_safe_points``."""
 
     def model_seconds(self, task: Task) -> float:
         """Seconds that the model itself took for the Task; 0 if there is no model."""
@@ -84,6 +93,7 @@ class Contestant:
     commits: float | None = None
     bytes: float | None = None
     pace: float = 0.0
+    per: Per = "turn"
     reasons: list[str] = field(default_factory=list)
 
     def row(self) -> Row:
@@ -91,7 +101,7 @@ class Contestant:
         return Row(
             self.runtime, self.store, self.same, tuple(self.differs), tuple(self.turns),
             tuple(self.pauses), tuple(self.kills), self.commits, self.bytes, pace=self.pace,
-            reasons=tuple(self.reasons),
+            reasons=tuple(self.reasons), per=self.per,
         )  # fmt: skip
 
 
@@ -346,38 +356,45 @@ async def _transitions(store: CountedStore, task: Task) -> list[str]:
 
 
 async def _count(each: Contestant) -> None:
-    """Count the commits and bytes of a Task's turns."""
+    """Count the commits and bytes of a Task, per turn if its work knows the turns."""
     async with _running(each) as (system, work, store):
         task = work.pass_safe_points()
         await system.dispatch(task)
         ended = await _until(system, task)
         owned = [write for write in store.writes if write.owned and not write.flush]
-        turns = _turns(work, ended, store)
-    if owned and turns:
-        each.commits = len(owned) / turns
-        each.bytes = sum(write.bytes for write in owned if not write.last) / turns
+        turns = _turns(each, work, ended)
+    each.per = "turn" if turns else "Task"
+    if owned:
+        each.commits = len(owned) / (turns or 1)
+        each.bytes = sum(write.bytes for write in owned if not write.last) / (turns or 1)
 
 
-def _turns(work: Work, task: Task, store: CountedStore) -> int:
-    if isinstance(work, MeasuredWork):
-        return work.turns(task)
-    return sum(each.owned and not each.flush and not each.last for each in store.writes)
+def _turns(each: Contestant, work: Work, task: Task) -> int | None:
+    """The turns of a Task; None if its work does not know them."""
+    if not isinstance(work, TurnsWork):
+        return None
+    turns: object = work.turns(task)
+    if isinstance(turns, int) and not isinstance(turns, bool) and turns > 0:
+        return turns
+    raise NotBenchable(
+        f"{each.runtime}: turns(task) of {type(work).__name__} gave {turns!r:.100}; return the "
+        "number of turns that the Task took, a whole number from 1"
+    )
 
 
 async def _time(each: Contestant) -> None:
     """One reading of each time."""
     each.pace = min(each.pace or float("inf"), pace())
-    async with _running(each) as (system, work, store):
+    async with _running(each) as (system, work, _):
         task = work.pass_safe_points()
         began = time.perf_counter()
         await system.dispatch(task)
         ended = await _until(system, task)
         took = time.perf_counter() - began
-        if isinstance(work, MeasuredWork):
+        if isinstance(work, ModelWork):
             took -= work.model_seconds(ended)
-        turns = _turns(work, ended, store)
-        if turns and took > 0:
-            each.turns.append(turns / took)
+        if took > 0:
+            each.turns.append((_turns(each, work, ended) or 1) / took)
         for status in (TaskStatus.PAUSED, TaskStatus.CANCELLED):
             pausing = status is TaskStatus.PAUSED
             if pausing and any(name.startswith("pause") for name in each.differs):

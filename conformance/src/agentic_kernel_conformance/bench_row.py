@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 HEAD: Final = (
     "runtime", "store", "same", "turns/s", "pause, ms", "kill, ms", "commits", "bytes", "left",
@@ -25,6 +25,8 @@ LEGEND: Final = (
     "load. *left*: bytes that a turn leaves on the store's medium; databases grow by whole pages. "
     "–: not measurable here, or within the noise."
 )
+Per = Literal["turn", "Task"]
+"""By which the commits, the bytes and the times of a row are divided."""
 _NONE: Final = "–"
 _EVENT: Final = {"type": "step.observed", "at": 1_893_553_445_678_901, "data": {"text": "x" * 200}}
 _REPEATS: Final = 2_000
@@ -56,6 +58,9 @@ class Row:
     """Requests to the model, per turn."""
     pace: float = 0.0
     """Milliseconds that `pace` took beside it; a comparison of two runs divides by it."""
+    per: Per = "turn"
+    """``Task`` if the work does not know its turns: the row's turns, commits and bytes then are
+    those of a whole Task."""
     reasons: tuple[str, ...] = ()
     """For each scenario that differs, its first difference and the failure of its Task."""
 
@@ -72,8 +77,14 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         if row["differs"]:
             differing.append(f"- {row['row']} differs in {', '.join(row['differs'])}")
             differing += [f"    - {reason}" for reason in row.get("reasons", ())]
+    whole = [
+        f"- {row['row']}: its Work has no `turns(task)`, so *turns/s*, *commits* and *bytes* are "
+        "those of a whole Task"
+        for row in rows
+        if row.get("per") == "Task"
+    ]
     shown = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return "\n\n".join([shown, *(["\n".join(differing)] if differing else []), LEGEND])
+    return "\n\n".join([shown, *("\n".join(each) for each in (differing, whole) if each), LEGEND])
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

@@ -170,17 +170,17 @@ def readings(record: Mapping[str, Any]) -> Iterator[Reading]:
 
 def _of_row(row: Mapping[str, Any]) -> Iterator[Reading]:
     """Of a row of the end-to-end benchmark; its times are divided by the pace beside it."""
-    name, pace = row["row"], row["pace"]
+    name, pace, per = row["row"], row["pace"], row.get("per", "turn")
     names = frozenset(each.partition(" (")[0] for each in row["differs"])
     differing = float(len(names))
     yield Reading(f"{name}: traces that differ", "", (differing,), differing, count=True)
     for count in ("commits", "bytes", "requests"):
         value = row[count]
         if value is not None:
-            called = f"{name}: {count} per turn"
+            called = f"{name}: {count} per {per}"
             yield Reading(called, "", (value,), value, count=True, differing=names)
     seconds = {
-        "turn above the model's time": ("ms", [1e3 / each for each in row["turns"]]),
+        f"{per} above the model's time": ("ms", [1e3 / each for each in row["turns"]]),
         "pause": ("ms", row["pauses"]),
         "kill": ("ms", row["kills"]),
     }

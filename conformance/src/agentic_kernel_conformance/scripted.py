@@ -61,6 +61,10 @@ class ScriptedWork:
     async def until_output(self, task: Task) -> None:
         await self.produced(task.id).wait()
 
+    def turns(self, task: Task) -> int:
+        """Return the turns of the Task for `bench`: each safe point is one."""
+        return self.steps(task)
+
     @staticmethod
     def steps(task: Task) -> int:
         """Return the number of safe points that the Task passes before it succeeds."""

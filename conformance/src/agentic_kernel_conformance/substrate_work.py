@@ -13,6 +13,7 @@ from .mark_pacing import paced
 from .substrate_script import Fail, Mark, Say, Script
 
 _ENDLESS = 10_000
+_POINTS = 6
 
 
 class SubstrateWork(ABC):
@@ -78,8 +79,16 @@ class SubstrateWork(ABC):
         return self.task(tuple(Mark(f"endless-{number}") for number in range(_ENDLESS)))
 
     def pass_safe_points(self) -> Task:
+        """A Task of six marks. A server in this process answers each after 10 ms."""
         paced()
-        return self.task(tuple(Mark(f"point-{number}") for number in range(6)))
+        return self.task(tuple(Mark(f"point-{number}") for number in range(_POINTS)))
+
+    def turns(self, task: Task) -> int:
+        """Return the turns of a Task that ``pass_safe_points`` made: one for each mark.
+
+        `bench` divides by it. Override it together with ``pass_safe_points``.
+        """
+        return _POINTS
 
 
 def texts(value: Any) -> Iterator[str]:
