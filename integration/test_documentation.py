@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from agentic_kernel_copilot import find_cli
 from agentic_kernel_engine import Limits, StopReason
+from agentic_kernel_new import Sibling, create
 
+from .pages import installs
 from .peers.aimock import Aimock
 from .peers.node import installed
 
@@ -208,6 +211,34 @@ def test_the_lines_of_the_tutorial_of_approvals_work_in_a_terminal(
     code, said = typed(approve, b"y\n")
     assert code == 0, said
     assert "The plumber is paid." in said
+
+
+WORKFLOW = re.compile(
+    r"^```yaml title=\"\.github/workflows/.*?\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
+
+
+def test_a_workflow_on_a_page_finds_the_packages_as_a_generated_one_does(tmp_path: Path) -> None:
+    create(Sibling.of("runtime", "acme-found"), tmp_path)
+    found = {}
+    for name in ("tests", "daily"):
+        path = tmp_path / "acme-found" / ".github" / "workflows" / f"{name}.yml"
+        [job] = yaml.safe_load(path.read_text())["jobs"].values()
+        found[name] = {key: value for key, value in job["env"].items() if key.startswith("PIP_")}
+    [workflow] = WORKFLOW.findall((ROOT / "docs" / "benchmarks.md").read_text())
+    [job] = yaml.safe_load(workflow)["jobs"].values()
+    assert job.get("env") == found["tests"] == found["daily"]
+    [measure] = [step["run"] for step in job["steps"] if "install" in step.get("run", "")]
+    in_the_checkout = measure[measure.index('(cd "$side"') :]
+    assert in_the_checkout.count(" install ") == measure.count(" install ") == 2
+
+
+@pytest.mark.parametrize(("version", "said"), [("0.2.0.dev0", 1), ("0.2.0", 0), ("1.0.0", 0)])
+def test_a_workflow_on_a_page_names_wheels_only_before_a_release(version: str, said: int) -> None:
+    page = ROOT / "docs" / "benchmarks.md"
+    text = installs.renewed(page.read_text(), version, page)
+    assert text.count("PIP_FIND_LINKS") == text.count("PIP_CONSTRAINT") == said
+    assert installs.renewed(text, installs.release(), page) == page.read_text()
 
 
 def test_there_is_code_to_run() -> None:

@@ -5,7 +5,8 @@ python -m integration.pages.installs --check    fail if it is not what this make
 
 A mark names what is installed: ``<!-- install: agentic-kernel-cli[local] -->``. The text follows
 from the version in the packages' pyproject. The mark ``<!-- key -->`` stands on a page whose
-programs ask a model of OpenAI; its text says so, and which programs need no key.
+programs ask a model of OpenAI; its text says so, and which programs need no key. A workflow on a
+page gets, before a release, the variables that `agentic-kernel new` gives to its own workflows.
 """
 
 from __future__ import annotations
@@ -32,6 +33,19 @@ PAGES = [
 ]
 _SECTION = re.compile(r"(<!-- install: (\S+) -->\n)(.*?)(<!-- end of install -->)", re.DOTALL)
 _KEY = re.compile(r"(<!-- key -->\n)(.*?)(<!-- end of key -->)", re.DOTALL)
+_JOB = re.compile(
+    r"^(```yaml title=\"\.github/workflows/.*?^    timeout-minutes: \d+\n)"
+    r"(?:    env:\n(?:      [^\n]*\n)+)?(.*?^```$)",
+    re.DOTALL | re.MULTILINE,
+)
+"""A workflow of one job on a page; between the groups stand the variables of the job."""
+_TEMPLATE = ROOT.joinpath(
+    *("packages", "new", "src", "agentic_kernel_new", "templates", "common"),
+    *(".github", "workflows", "tests.yml.jinja"),
+)
+_UNRELEASED = re.compile(
+    r"^\{%- if not released %\}\n(.*?)^\{%- endif %\}\n", re.DOTALL | re.MULTILINE
+)
 _BARE = re.compile(r"pip install [^\n]*agentic-kernel")
 
 
@@ -64,9 +78,20 @@ def key(page: Path) -> str:
     )
 
 
+def variables(version: str) -> str:
+    """The variables of a job that say where the wheels are; none if there is a release."""
+    if ".dev" not in version:
+        return ""
+    found = _UNRELEASED.search(_TEMPLATE.read_text(encoding="utf-8"))
+    if found is None:
+        sys.exit(f"{_TEMPLATE.relative_to(ROOT)}: has no part `if not released`; write it again")
+    return re.sub(r"\{% (?:end)?raw %\}", "", found[1])
+
+
 def renewed(text: str, version: str, page: Path) -> str:
     """A page with every section brought up to date."""
     text = _KEY.sub(lambda found: found[1] + key(page) + found[3], text)
+    text = _JOB.sub(lambda found: found[1] + variables(version) + found[2], text)
     return _SECTION.sub(lambda found: found[1] + section(found[2], version) + found[4], text)
 
 
