@@ -397,16 +397,32 @@ def schemathesis(session: nox.Session) -> None:
     session.run("pytest", "integration/schemathesis_run.py", *rest, env=env)
 
 
-@nox.session
+@nox.session(venv_backend="none")
 def benchmarks(session: nox.Session) -> None:
-    """Measure quickly; `-- --full`, `-- NAME` and `-- compare A B` as benchmarks/run.py says."""
-    if session.posargs[:1] == ["compare"]:  # It reads files only, so the kit is enough.
-        members = ("packages/kernel", "packages/engine", "conformance")
-        session.install(*(part for member in members for part in ("-e", member)))
-        session.run("python", "-m", "agentic_kernel_conformance", *session.posargs)
+    """Measure quickly; `-- --full`, `-- NAME` and `-- compare A B` as `-- --help` says."""
+    # It has no environment, so that help and a wrong word cost none, and neither session below
+    # makes the other's anew.
+    if session.posargs[:1] == ["compare"]:
+        session.notify("benchmarks-compare", session.posargs)
         return
+    session.run(sys.executable, "benchmarks/words.py", *session.posargs)
+    if not {"-h", "--help"}.intersection(session.posargs):
+        session.notify("benchmarks-measure", session.posargs)
+
+
+@nox.session(name="benchmarks-measure", default=False)
+def benchmarks_measure(session: nox.Session) -> None:
+    """What `benchmarks` runs to measure."""
     workspace(session, *group("test"), model=True)
     session.run("python", "benchmarks/run.py", *session.posargs)
+
+
+@nox.session(name="benchmarks-compare", default=False)
+def benchmarks_compare(session: nox.Session) -> None:
+    """What `benchmarks` runs to compare; it reads files only, so the kit is enough."""
+    members = ("packages/kernel", "packages/engine", "conformance")
+    session.install(*(part for member in members for part in ("-e", member)))
+    session.run("python", "-m", "agentic_kernel_conformance", *session.posargs)
 
 
 @nox.session

@@ -11,7 +11,7 @@ Every other module of this folder is a benchmark if it has a function
 
 which measures ours and the limit in turns within one run (`figure.interleaved`, or likewise) and
 returns a `Figure` for each thing measured. Its first docstring line is the heading of its table.
-`QUICK` names those that the quick mode runs; a module with a function `quick` measures less there.
+`words.QUICK` names those of the quick mode; a module with a function `quick` measures less there.
 `peers` and `injection` are as well, with tables of their own; they need a package index. `guard`
 and `postgres` ask for one too, and say in their tables whom they could not install.
 Nothing here is a test and nothing fails because it was slow; the table says which bars held.
@@ -19,7 +19,6 @@ Nothing here is a test and nothing fails because it was slow; the table says whi
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import os
@@ -33,6 +32,7 @@ from typing import Any, Protocol
 try:
     from beside import table as table_of_figures
     from repeated import repeated
+    from words import FOLDER, QUICK, names, parser
 
     from agentic_kernel_conformance.__main__ import main as kit
 except ModuleNotFoundError as missing:
@@ -44,13 +44,8 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 from integration.guard import guard
 
-FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
 QUICKLY = FOLDER / "quick"
-ELSEWHERE = ("injection", "peers")
-"""Those whose contestants are in environments of their own; importing them needs more than ours."""
-QUICK = ("kernel", "host", "end_to_end")
-"""The benchmarks of the quick mode: all of it takes at most three minutes."""
 TIMES = 3
 """How often the quick mode measures a benchmark that has no `quick` of its own."""
 
@@ -66,21 +61,12 @@ def main(arguments: list[str]) -> int:
     """Run the command; return its exit status."""
     if arguments[:1] == ["compare"]:
         return kit(arguments)
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     quick = not (given.names or given.full)
     into = Path(given.into) if given.into else QUICKLY if quick else RESULTS
     guard()
     into.mkdir(exist_ok=True, parents=True)
-    modules = [path.stem for path in sorted(FOLDER.glob("*.py")) if path.stem != "run"]
-    own = [
-        name for name in modules
-        if name not in ELSEWHERE and hasattr(importlib.import_module(name), "measure")
-    ]  # fmt: skip
-    known = (*own, *ELSEWHERE)
-    unknown = set(given.names) - set(known)
-    if unknown:
-        sys.exit(f"no benchmark is called {', '.join(sorted(unknown))}; there are {_list(known)}")
-    for name in given.names or (QUICK if quick else known):
+    for name in given.names or (QUICK if quick else names()):
         load, began = os.getloadavg()[0], time.perf_counter()
         figures = _measure(name, quick=quick, times=given.times)
         result: dict[str, Any] = {
@@ -102,20 +88,6 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="benchmarks/run.py", description="Measure; or `compare A B` two folders of results."
-    )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="the benchmarks to run")
-    parser.add_argument("--full", action="store_true", help="run all, as long as they take")
-    parser.add_argument("--into", metavar="DIR", help="write the results there")
-    parser.add_argument(
-        "--times", type=int, choices=range(1, 10), metavar="N",
-        help="measure each benchmark so often, and keep the readings (1 to 9)",
-    )  # fmt: skip
-    return parser
-
-
 def _measure(name: str, *, quick: bool, times: int | None) -> list[dict[str, Any]]:
     """The records of one benchmark."""
     module = importlib.import_module(name)
@@ -125,10 +97,6 @@ def _measure(name: str, *, quick: bool, times: int | None) -> list[dict[str, Any
     else:
         usual = TIMES if quick else 1
     return repeated([[each.record() for each in measure()] for _ in range(times or usual)])
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names)
 
 
 def table(name: str, result: dict[str, Any]) -> str:

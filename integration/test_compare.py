@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,6 +17,7 @@ from agentic_kernel_conformance.bench_row import Row
 from agentic_kernel_conformance.comparing import Compared, NoResults, compared, left_out, table
 from benchmarks.above import turns_per_second
 from benchmarks.repeated import repeated
+from benchmarks.words import names
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -271,6 +274,43 @@ def test_without_our_packages_the_runner_names_the_remedy(tmp_path: Path) -> Non
     assert done.stderr.startswith("agentic_kernel")
     assert "run it as `nox -s benchmarks -- compare a b`" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_names_are_told_without_our_packages_and_a_wrong_one_is_refused() -> None:
+    def told(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-S", "benchmarks/words.py", *words]
+        return subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, env={}
+        )
+
+    done = told("--help")
+    assert done.returncode == 0, done.stderr
+    listed = done.stdout.partition("the benchmarks:\n")[2].partition("\n\n")[0]
+    assert tuple(listed.replace(",", "").split()) == names()
+    assert "nox -R -s benchmarks -- NAME" in done.stdout
+    wrong = told("end_to_end", "kernal")
+    assert wrong.returncode == 2
+    assert "no benchmark is called kernal; there are claude, copilot_runtime, " in wrong.stderr
+
+
+def test_the_page_has_the_name_of_every_benchmark() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    said = page.partition("The names are ")[2].partition(".")[0]
+    assert tuple(re.findall(r"`(\w+)`", said)) == names()
+    assert {"kernel", "end_to_end", "injection", "peers"} < set(names())
+
+
+def test_to_compare_makes_no_environment_of_the_measurements_anew() -> None:
+    """The session that a person names installs nothing and has no environment to make anew."""
+    [session] = [
+        each
+        for each in ast.parse((ROOT / "noxfile.py").read_text()).body
+        if isinstance(each, ast.FunctionDef) and each.name == "benchmarks"
+    ]
+    assert [ast.unparse(each) for each in session.decorator_list] == [
+        "nox.session(venv_backend='none')"
+    ]
+    assert "install" not in {getattr(each, "attr", "") for each in ast.walk(session)}
 
 
 def test_counts_that_are_gone_are_told_apart_from_those_that_got_worse(tmp_path: Path) -> None:
