@@ -182,12 +182,31 @@ def test_the_page_of_the_loop_has_every_limit_and_every_reason() -> None:
     assert {*Limits.__struct_fields__, *StopReason} - words == set()
 
 
-def test_the_lines_of_the_tutorial_of_approvals_work_in_a_terminal(
-    tmp_path: Path, vendors: Mapping[str, str]
+APPROVALS = [
+    "payments",
+    pytest.param("payments_local", marks=[pytest.mark.slow, pytest.mark.torture]),
+]
+"""The programs of the tutorial of approvals; the second asks a real model."""
+
+
+@pytest.mark.parametrize("example", APPROVALS)
+def test_the_program_of_the_tutorial_of_approvals_may_run_again(
+    example: str, tmp_path: Path, vendors: Mapping[str, str]
 ) -> None:
-    shutil.copy(ROOT / "docs" / "examples" / "payments.py", tmp_path)
+    path = str(ROOT / "docs" / "examples" / f"{example}.py")
+    assert run([path], tmp_path, vendors) == PROMISED[example]
+    assert run([path], tmp_path, vendors) == "success\nThe plumber is paid.\n"
+
+
+@pytest.mark.parametrize("example", APPROVALS)
+def test_the_lines_of_the_tutorial_of_approvals_work_in_a_terminal(
+    example: str, tmp_path: Path, vendors: Mapping[str, str]
+) -> None:
+    shutil.copy(ROOT / "docs" / "examples" / f"{example}.py", tmp_path)
     page = (ROOT / "docs" / "tutorials" / "approvals.md").read_text()
     [lines] = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert f"`{example}:cashier`" in page.partition("```sh\n")[0]
+    lines = lines.replace("payments:cashier", f"{example}:cashier")
     run_it, *looks, approve = lines.splitlines()
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 

@@ -1,8 +1,9 @@
 """A person decides about a payment, from another process, and today or in a week."""
 
 import asyncio
+from contextlib import suppress
 
-from agentic_kernel import TaskStatus
+from agentic_kernel import TaskExists, TaskStatus
 from agentic_kernel_engine import Done, tool, waiting_for
 from agentic_kernel_engine.seams import BasicPolicy
 from agentic_kernel_file import FileStore
@@ -25,7 +26,9 @@ def cashier() -> OpenAIRuntime:
 async def ask() -> None:
     """The first process: the Task is paused when the model calls `pay`."""
     async with cashier() as runtime:
-        await runtime.dispatch(runtime.task("Pay the plumber 80 euros.", id="plumber"))
+        await runtime.recover()
+        with suppress(TaskExists):  # From an earlier run of this program.
+            await runtime.dispatch(runtime.task("Pay the plumber 80 euros.", id="plumber"))
         print((await runtime.wait("plumber", TaskStatus.PAUSED)).status)
 
 
@@ -33,10 +36,10 @@ async def decide() -> None:
     """The second process: it shows the call, approves exactly this call, and goes on."""
     async with cashier() as runtime:
         waiting = waiting_for(await runtime.get("plumber"))
-        assert waiting is not None
-        [request] = waiting["requests"]
-        print(request["action"]["tool"], dict(request["action"]["arguments"]))
-        await runtime.approve("plumber", request["digest"], by="ann")
+        if waiting is not None:  # Else an earlier run of this program has decided.
+            [request] = waiting["requests"]
+            print(request["action"]["tool"], dict(request["action"]["arguments"]))
+            await runtime.approve("plumber", request["digest"], by="ann")
         task = await runtime.wait("plumber")
         print(Done(task, task.result).unwrap())
 

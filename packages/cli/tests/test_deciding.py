@@ -239,10 +239,13 @@ async def test_several_requests_are_approved_with_one_command(elsewhere: Elsewhe
     assert len(await elsewhere.history("run.waits")) == 1
 
 
-async def test_a_refused_action_is_not_done_and_the_reason_is_told(elsewhere: Elsewhere) -> None:
+@pytest.mark.parametrize("option", ["--reason", "--why"])
+async def test_a_refused_action_is_not_done_and_the_reason_is_told(
+    elsewhere: Elsewhere, option: str
+) -> None:
     await elsewhere.paused(write("one"), FinalAnswer("went without"))
     (digest,) = await elsewhere.digests()
-    await elsewhere.call("deny", "it", digest, "--reason", "too early", "--by", "ada")
+    await elsewhere.call("deny", "it", digest, option, "too early", "--by", "ada")
     assert (await elsewhere.ended()).result == "went without"
     assert elsewhere.written == []
     observed = await elsewhere.history("step.observed")

@@ -31,7 +31,10 @@ def deny(
     given: TaskOrLast = None,
     *,
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Why you refuse it; the Task gets this text.")
+        str,
+        typer.Option(
+            "--reason", "--why", metavar="TEXT", help="Why you refuse it; the Task gets this text."
+        ),
     ],
     digests: Digests = None,
     last: Last = False,
