@@ -24,15 +24,19 @@ from agentic_kernel_engine.loop import (
 from agentic_kernel_engine.plans.transcript import Transcript
 from agentic_kernel_engine.providers import (
     IMAGES,
+    Asked,
     Call,
     Heard,
     Image,
     Message,
     Result,
     Said,
+    actions_of,
     conversation,
+    functions,
     images_in,
     images_of,
+    offered,
     provider,
     wired,
 )
@@ -228,3 +232,13 @@ def test_a_conversation_that_grew_has_the_form_of_one_that_is_new(many: int) -> 
     assert wired(grown, "acme", _form) == [part for each in new for part in _form(each)]
     listed = seen(*ENTRIES[:many], transcript=list(transcript))
     assert conversation(listed, "acme") == new
+
+
+def test_a_refused_call_of_an_offer_goes_back_with_its_id_and_its_result() -> None:
+    asked = Asked("c1", "push_goal", '{"text": 5}')
+    (refused,), names = actions_of([asked], functions([], offered(["push_goal"])))
+    assert isinstance(refused, ToolCall)
+    told = turn(refused, provider=provider("p", None, names), error="e", message=refused.refused)
+    _, said, results = conversation(seen(told), "p")
+    assert said == Said("", (Call("c1", "push_goal", {"text": 5}),))
+    assert results == (Result("c1", "push_goal", f"e: {refused.refused}", failed=True),)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import tool
-from agentic_kernel_engine.loop import AskUser, Delegate, FinalAnswer, ToolCall
+from agentic_kernel_engine.loop import AskUser, Delegate, FinalAnswer, Stop, ToolCall
 from agentic_kernel_engine.providers import (
     OFFERS,
     Asked,
@@ -56,14 +59,26 @@ def test_calls_become_actions_in_their_order() -> None:
         ("add", '{"a": NaN}'),
         ("add", '{"a": ' + "[" * 200 + "]" * 200 + "}"),
         ("add", '{"a": 1180591620717411303424}'),
-        ("ask_user", "{}"),
-        ("ask_user", '{"question": 1}'),
-        ("ask_user", '{"question": "q", "more": "m"}'),
     ],
 )
 def test_arguments_that_are_none_are_malformed(name: str, arguments: str) -> None:
     with pytest.raises(Malformed, match=name):
         actions_of([Asked("1", name, arguments)], EVERYTHING)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"text": 1}, {"text": "g", "why": "w"}])
+@pytest.mark.parametrize("name", ["push_goal", "think"])
+def test_an_offer_whose_arguments_do_not_fit_is_a_call_that_is_refused(
+    name: str, arguments: dict[str, Any]
+) -> None:
+    calls = [Asked("1", name, json.dumps(arguments)), Asked("2", "stop", '{"reason": "r"}')]
+    (refused, stop), names = actions_of(calls, EVERYTHING)
+    assert refused == ToolCall(
+        name, arguments, "1",
+        f"arguments: {name} takes exactly these, each a string: text; nothing was done; correct "
+        "the arguments and call again",
+    )  # fmt: skip
+    assert (stop, names) == (Stop("r"), ("", "2"))
 
 
 def test_a_tool_keeps_its_name() -> None:

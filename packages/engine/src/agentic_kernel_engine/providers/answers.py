@@ -35,7 +35,7 @@ class Asked(NamedTuple):
 
 
 class Malformed(ValueError):
-    """The arguments of a call are not a JSON object, or do not fit the offer."""
+    """A part of an answer is not valid, e.g. the arguments of a call are not a JSON object."""
 
 
 class Doubled(ValueError):
@@ -61,12 +61,14 @@ def actions_of(
 ) -> tuple[tuple[Action, ...], tuple[str, ...]]:
     """The actions for calls, and for each call the vendor's id, if its action cannot keep it.
 
+    A call of an offer whose arguments do not fit becomes a `ToolCall` that is refused.
+
     Args:
         calls: The calls, in the order of the answer.
         functions: The functions that the model was shown.
 
     Raises:
-        Malformed: The arguments of a call are not a JSON object, or do not fit the offer.
+        Malformed: The arguments of a call are not a JSON object.
     """
     offers = {each.name: each for each in functions if isinstance(each, Offer)}
     actions: list[Action] = []
@@ -85,10 +87,12 @@ def actions_of(
             names.append("")
             continue
         try:
-            actions.append(offer.action(arguments))
+            action, name = offer.action(arguments), call.id
         except ValueError as error:
-            raise Malformed(str(error)) from error
-        names.append(call.id)
+            # The model is told, as it is for a tool.
+            action, name = ToolCall(call.name, arguments, call.id, str(error)), ""
+        actions.append(action)
+        names.append(name)
     return tuple(actions), tuple(names)
 
 

@@ -74,8 +74,8 @@ class Offer(Function):
             isinstance(value, str) for value in arguments.values()
         ):
             raise ValueError(
-                f"{self.name} takes these arguments, all of them strings: "
-                f"{', '.join(self._parts) or 'none'}"
+                f"arguments: {self.name} takes exactly these, each a string: "
+                f"{', '.join(self._parts)}; nothing was done; correct the arguments and call again"
             )
         return self._make(**arguments)
 
