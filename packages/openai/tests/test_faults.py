@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from importlib import import_module
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from agentic_kernel import Task
 from agentic_kernel_engine import tool
 from agentic_kernel_engine.loop import NOTHING_USED, Delta, FinalAnswer, Plan
+from agentic_kernel_engine.providers import planner as planner_module
 from agentic_kernel_engine.providers.patience import Patience
 from agentic_kernel_openai import OpenAIRuntime
 from integration.peers.exchange import Exchange
@@ -310,3 +312,63 @@ async def test_text_that_only_the_last_event_has_is_shown_as_well(
     (plan,) = (each for each in pieces if isinstance(each, Plan))
     assert plan.actions == (FinalAnswer(shown),)
     assert shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "held", "counted"),
+    [
+        pytest.param(0.0, True, True, id="open after the usage"),
+        pytest.param(0.0, True, False, id="open without a usage"),
+        pytest.param(0.3, True, True, id="open after a late usage"),
+        pytest.param(0.0, False, True, id="cut after the usage"),
+        pytest.param(0.0, False, False, id="cut without a usage"),
+    ],
+)
+async def test_a_chat_that_has_its_end_is_an_answer_though_its_stream_has_none(
+    seconds: float, held: bool, counted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last event is ``[DONE]``, and the usage comes before it."""
+    if held and not counted:
+        monkeypatch.setattr(planner_module, "USAGE_SECONDS", 0.05)
+
+    def act(exchange: Exchange) -> None:
+        exchange.head(200)
+        *text, usage, _ = exchange.good()
+        for piece in text:
+            exchange.chunk(piece)
+        time.sleep(seconds)
+        if counted:
+            exchange.chunk(usage)
+        if held:
+            exchange.hold()
+
+    with FaultyServer(Fault("a stream without an end", act)) as peer:
+        async with planning("chat", peer.url) as planner:
+            _, plan = await ask(planner, without_tools())
+            await asyncio.to_thread(peer.wait_closed)
+    assert plan.actions == (FinalAnswer("All is well."),)
+    assert (plan.usage.output_tokens > 0) == counted
+    assert len(peer.requests) == 1
+
+
+async def test_a_server_that_is_silent_for_its_timeout_after_the_end_has_answered() -> None:
+    def act(exchange: Exchange) -> None:
+        exchange.head(200)
+        for piece in exchange.good()[:-2]:
+            exchange.chunk(piece)
+        exchange.hold()
+
+    with FaultyServer(Fault("a stream without a usage and an end", act)) as peer:
+        async with planning("chat", peer.url, timeout=TIMEOUT) as planner:
+            _, plan = await ask(planner, without_tools())
+    assert plan.actions == (FinalAnswer("All is well."),)
+
+
+async def test_an_error_after_the_end_of_a_chat_is_a_failure() -> None:
+    def act(exchange: Exchange) -> None:
+        exchange.answer(exchange.good()[:-2] + exchange.wire.broken("The peer broke."))
+
+    with FaultyServer(Fault("an error after the end", act)) as peer:
+        async with planning("chat", peer.url) as planner:
+            error = await failure(planner, without_tools())
+    assert error.code == "openai/server_error"

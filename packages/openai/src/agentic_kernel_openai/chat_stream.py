@@ -69,6 +69,7 @@ class ChatReader(Reader):
                     # Some servers repeat the end, but in the chunk that reports the usage.
                     raise Malformed("the answer ended twice")
                 self.reason = reason or self.reason
+                self.ended = bool(self.reason)
         return pieces
 
     def whole(self, response: Any) -> None:
@@ -79,11 +80,10 @@ class ChatReader(Reader):
             raise not_of_the_answer(response)
         _check(choices[0])
         message = got(choices[0], "message")
-        self.model = text(response, "model")
+        self.model, self.reason = text(response, "model"), text(choices[0], "finish_reason")
         self._said(message)
         for place, call in enumerate(several(message, "tool_calls")):
             self._piece(call, place)
-        self.reason = text(choices[0], "finish_reason")
 
     def answer(self) -> Answer:
         """See `Reader`."""

@@ -5,7 +5,15 @@ from __future__ import annotations
 import asyncio
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing, suppress
 from functools import partial
 from importlib import import_module
@@ -46,10 +54,14 @@ from .transport import Responses
 REST_SECONDS: Final = 0.1
 """Seconds to read the rest of a response after the end of its answer: only a response that was read
 to its end leaves its connection for the next call."""
+USAGE_SECONDS: Final = 2.0
+"""The most seconds that the usage may come after the end of a streamed answer."""
 COUNT_SECONDS: Final = 10.0
 """The most seconds that the vendor may take to count a prompt."""
 _TOLD: Final = "Give the final answer as JSON alone, which fits this JSON Schema:\n"
 _END: Final = object()
+_LOST: Final = (names.TIMEOUT, names.CONNECTION)
+"""Failures that do not harm an answer which has its end."""
 _CHOICES: Final = ("auto", "none", "required")
 """Values of ``tool_choice`` that name no function."""
 _OURS: Final = frozenset({"stream", "messages", "input", "contents"})
@@ -421,13 +433,16 @@ class APIPlanner(ABC):
             if waited:  # From here on the call may use up all that it reserved.
                 yield Delta("", usage=self.worst_case(context))
         try:
-            with Responses(opened):
+            longest = self._timeout * self.pings
+            # Some SDKs give the response only with its first event.
+            streaming = partial(patience.extend, longest) if self._streams else None
+            with Responses(opened, streaming):
                 response = await patience.wait(self._timeout, self._ask(client, request))
             secrets = self._client.secrets  # Now, because an SDK may fetch a key when it asks.
-            redactor, longest = Redactor(secrets), self._timeout * self.pings
+            redactor = Redactor(secrets)
             if not self._streams:
                 reader.whole(response)
-            while self._streams and not reader.done:
+            while self._streams and not (reader.done or reader.ended):
                 event = _next(response, reader, opened, begun=begun)
                 pieces = await patience.wait(longest, event)
                 if pieces is None:
@@ -442,6 +457,13 @@ class APIPlanner(ABC):
                     yield Delta("", usage=self._priced(bound))
             if reader.done and self._streams:
                 await _rest(response, reader, patience)
+            elif reader.ended:
+                try:
+                    await _usage(response, reader, patience)
+                except Exception as error:
+                    code = self._failure(error, response, reader, opened).code
+                    if code.rpartition("/")[2] not in _LOST:
+                        raise
             texts, answer = reader.texts(), reader.answer()
             plan = secrets.plan(self._plan(answer, context, shown))
         except Exception as error:
@@ -622,7 +644,7 @@ async def _next(
         opened: Collects the HTTP responses, if the SDK sends its request only here.
         begun: True if that usage is known already.
     """
-    while not reader.done:
+    while not (reader.done or reader.ended):
         if opened:
             event = await anext(response, _END)
         else:
@@ -645,6 +667,28 @@ async def _rest(response: Any, reader: Reader, patience: Patience) -> None:
     with suppress(Exception):
         event = await patience.wait(REST_SECONDS, anext(response, _END))
     if event is not _END:
+        reader.after(event)
+
+
+async def _usage(response: Any, reader: Reader, patience: Patience) -> None:
+    """Read the rest of a stream whose answer has ended, because its usage may follow.
+
+    A server may send neither its usage nor the end of the stream.
+
+    Raises:
+        TimeoutError: The usage did not come within `USAGE_SECONDS`, or the end of the stream within
+            `REST_SECONDS` after that.
+    """
+    if reader.count is None:
+        await patience.wait(
+            USAGE_SECONDS, _after(response, reader, lambda: reader.count is not None)
+        )
+    await patience.wait(REST_SECONDS, _after(response, reader, lambda: False))
+
+
+async def _after(response: Any, reader: Reader, is_enough: Callable[[], bool]) -> None:
+    """Read the events after the end of an answer."""
+    while not is_enough() and (event := await anext(response, _END)) is not _END:
         reader.after(event)
 
 

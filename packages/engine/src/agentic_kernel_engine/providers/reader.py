@@ -118,6 +118,8 @@ class Reader(ABC):
 
     done: bool = False
     """True once no later event can change the answer."""
+    ended: bool = False
+    """True once the answer is whole, although its usage and the end of the stream may follow."""
     reason: str = ""
     """The server's word for the end of the answer."""
     model: str = ""
