@@ -167,11 +167,14 @@ def test_an_offer_is_an_action_and_its_call_keeps_its_name() -> None:
     assert plan.provider == {"impl": "claude", "calls": ["toolu_1"]}
 
 
-def test_an_offer_that_does_not_fit_is_no_answer() -> None:
+def test_an_offer_that_does_not_fit_is_a_refused_call() -> None:
     asked = {**CALL, "name": "ask_user"}
     reply, _ = taken(began(), *part(0, asked, arguments('{"wish": 1}')), *ended("tool_use"))
-    with pytest.raises(Malformed):
-        planned(reply)
+    plan = planned(reply)
+    [call] = plan.actions
+    assert isinstance(call, ToolCall)
+    assert (call.tool, call.id, plan.provider) == ("ask_user", "toolu_1", None)
+    assert "each a string: question" in call.refused
 
 
 def test_thinking_is_kept_as_it_was_with_its_signature() -> None:

@@ -69,8 +69,10 @@ async def planning(host: str, **options: Any) -> AsyncIterator[OllamaPlanner]:
     """A planner at a peer; closed behind the block."""
     given = {"model": MODEL, "host": host, **options}
     planner = OllamaPlanner(given.pop("model"), **given)
-    yield planner
-    await planner.close()
+    try:
+        yield planner
+    finally:
+        await planner.close()
 
 
 async def ask(planner: Any, context: Context) -> tuple[list[Delta], Plan]:

@@ -52,10 +52,13 @@ class TestOnAnIndependentServer:
         aimock.script({"toolCalls": [asked]}, {"toolCalls": [{**asked, "arguments": {"x": 1}}]})
         async with planning(aimock.url, stream=stream, offers=["ask_user"]) as planner:
             _, plan = await ask(planner, seen())
-            error = await failure(planner, seen())
+            _, misfit = await ask(planner, seen())
         assert plan.actions == (AskUser("Why?"),)
         assert plan.provider == {"impl": "ollama", "calls": ["call_0_0"]}
-        assert error.code == "ollama/bad_response"
+        [call] = misfit.actions
+        assert isinstance(call, ToolCall)
+        assert (call.tool, call.id, misfit.provider) == ("ask_user", "call_0_0", None)
+        assert "each a string: question" in call.refused
 
     async def test_an_answer_under_a_schema_is_json(self, aimock: Aimock, stream: bool) -> None:
         aimock.script({"content": '{"sum": 3}'})

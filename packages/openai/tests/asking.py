@@ -71,8 +71,10 @@ async def planning(api: str, url: str, **options: Any) -> AsyncIterator[Any]:
     """A planner of an API, at a peer; closed behind the block."""
     given = {"model": "gpt-4o", "api_key": KEY, "base_url": f"{url}/v1", **options}
     planner = PLANNERS[api](given.pop("model"), **given)
-    yield planner
-    await planner.close()
+    try:
+        yield planner
+    finally:
+        await planner.close()
 
 
 async def ask(planner: Any, context: Context) -> tuple[list[Delta], Plan]:
