@@ -107,6 +107,14 @@ class FaultyServer:
         """
         self._wait(lambda: self.held >= count, f"{count} held exchanges")
 
+    def wait_open(self, count: int) -> None:
+        """Wait until exactly so many connections are open.
+
+        Raises:
+            TimeoutError: They were not within 10 s.
+        """
+        self._wait(lambda: len(self._open) == count, f"{count} open connections")
+
     def wait_closed(self) -> None:
         """Wait until no connection is open.
 

@@ -163,7 +163,7 @@ async def test_leaving_a_stream_closes_its_connection(fault: str) -> None:
             stream: Any = planner.plan(seen())
             async for _ in stream:
                 break
-            assert server.open == 1
+            await asyncio.to_thread(server.wait_open, 1)
             await stream.aclose()
             await asyncio.to_thread(server.wait_closed)
 
