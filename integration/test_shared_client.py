@@ -23,13 +23,15 @@ from .peers.aimock import Aimock
 
 ONCE: Mapping[str, str] = {"Connection": "close"}
 """So that no connection outlives its event loop."""
+
+
+def _openai(url: str) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", default_headers=ONCE)
+
+
 CLIENTS: Mapping[str, Callable[[str], Any]] = {
-    "openai": lambda url: openai.AsyncOpenAI(
-        base_url=f"{url}/v1", api_key="none", default_headers=ONCE
-    ),
-    "chat": lambda url: openai.AsyncOpenAI(
-        base_url=f"{url}/v1", api_key="none", default_headers=ONCE
-    ),
+    "openai": _openai,
+    "chat": _openai,
     "claude": lambda url: anthropic.AsyncAnthropic(
         base_url=url, api_key="none", default_headers=ONCE
     ),
@@ -108,10 +110,10 @@ def test_a_client_that_takes_no_weak_references_is_not_checked(peer: Aimock) -> 
         def __getattr__(self, name: str) -> Any:
             return getattr(self._inner, name)
 
-    client = Slotted(CLIENTS["claude"](peer.url))
+    client: Any = Slotted(CLIENTS["claude"](peer.url))
 
     async def asked() -> Any:
-        async with ClaudeRuntime("scripted", client=client) as runtime:  # type: ignore[arg-type]
+        async with ClaudeRuntime("scripted", client=client) as runtime:
             return (await runtime.run("Why?")).unwrap()
 
     assert [asyncio.run(asked()) for _ in range(2)] == ["Blue.", "Blue."]

@@ -219,17 +219,18 @@ class Invocation:
         check_runtime(grant.runtime)
         check_served(task)
         check_app(task)
-        if task.status is not TaskStatus.NOT_STARTED:
-            check_tools(task, self.controlled(lambda host: history(host, task.id)))
         wish = Wish.of(task)
-        if grant.covers(wish) and (named or grant.matches(wish)):
-            return {task.id: grant}
-        if named and sys.stdin.isatty():
+        if not (grant.covers(wish) and (named or grant.matches(wish))):
+            if not (named and sys.stdin.isatty()):
+                raise NotGranted(task.id, wish)
             for line in wish.lines():
                 typer.echo(f"{label(task.id)} asks for {line}", err=True)
-            if typer.confirm("Grant it?", err=True):
-                return {task.id: grant.confirmed(wish)}
-        raise NotGranted(task.id, wish)
+            if not typer.confirm("Grant it?", err=True):
+                raise NotGranted(task.id, wish)
+            grant = grant.confirmed(wish)
+        if task.status is not TaskStatus.NOT_STARTED:  # Last, because it reads the history.
+            check_tools(task, self.controlled(lambda host: history(host, task.id)))
+        return {task.id: grant}
 
     def controlled(self, work: Callable[[Host], Awaitable[T]]) -> T:
         """Run ``work`` with a Host that has no substrate, so that no model is loaded.
