@@ -209,7 +209,7 @@ def _flat(items: dict[Any, Any]) -> bool:
                 return False
         elif item is not None and kind is not bool:
             return False
-        if type(key) is not str or len(key) > MAX_ID or not key.isascii() or "\0" in key:
+        if type(key) is not str or not key.isascii() or "\0" in key:
             return False
     return True
 

@@ -160,10 +160,15 @@ class Task:
     def __post_init__(self) -> None:
         put = object.__setattr__
         try:
-            for name in _TEXTS:
-                value = getattr(self, name)
-                if type(value) is not str and (name != "agent_name" or value is not None):
-                    put(self, name, plain_text(value, f"Task.{name}"))
+            # Most Tasks need none of these loops (10,000 runs at once, in benchmarks/loop.py).
+            if self.agent_name is not None or not (
+                type(self.id) is type(self.summary) is str
+                and type(self.instructions) is type(self.runtime_kind) is str
+            ):
+                for name in _TEXTS:
+                    value = getattr(self, name)
+                    if type(value) is not str and (name != "agent_name" or value is not None):
+                        put(self, name, plain_text(value, f"Task.{name}"))
             if type(self.metadata) is not FrozenDict:
                 put(self, "metadata", freeze_mapping(self.metadata, "Task.metadata"))
             if self.result is not None:
@@ -174,10 +179,11 @@ class Task:
                 put(self, "noted", _noted(self.noted))
             if type(self.status) is not TaskStatus:
                 put(self, "status", _status(self.status))
-            for name in _STAMPS:
-                stamp = getattr(self, name)
-                if stamp is not None or name == "created_at":
-                    put(self, name, to_utc(stamp, f"Task.{name}"))
+            if self.started_at is not None or self.ended_at is not None or not _in_utc(self):
+                for name in _STAMPS:
+                    stamp = getattr(self, name)
+                    if stamp is not None or name == "created_at":
+                        put(self, name, to_utc(stamp, f"Task.{name}"))
             check_fields(self)
         except InvalidTask:
             raise
@@ -239,10 +245,8 @@ def _check_input(task: Task) -> None:
 
 def _check_stamps(task: Task) -> None:
     status, started, ended = task.status, task.started_at, task.ended_at
-    if started is None and ended is None and status is TaskStatus.NOT_STARTED:
-        created = task.created_at
-        if type(created) is datetime and created.tzinfo is UTC:
-            return  # Nothing else can be wrong with a new Task; the constructor made it UTC.
+    if started is None and ended is None and status is TaskStatus.NOT_STARTED and _in_utc(task):
+        return  # Nothing else can be wrong with a new Task.
     for name in _STAMPS:
         stamp = getattr(task, name)
         if stamp is None and name != "created_at":
@@ -263,6 +267,12 @@ def _check_stamps(task: Task) -> None:
             if stamp < latest:
                 raise InvalidTask(f"Task.{name}", "lies before an earlier stamp of the same Task")
             latest = stamp
+
+
+def _in_utc(task: Task) -> bool:
+    """True if the creation is surely a moment in UTC."""
+    created = task.created_at
+    return type(created) is datetime and created.tzinfo is UTC
 
 
 def to_utc(at: Any, path: str) -> datetime:
@@ -293,6 +303,8 @@ def to_utc(at: Any, path: str) -> datetime:
 
 
 def _text(value: Any, path: str, *, empty: bool) -> str:
+    if type(value) is str and (value or empty):
+        return value
     if not value and isinstance(value, str) and not empty:
         raise InvalidValue(path, "must not be empty")
     return plain_text(value, path)

@@ -54,11 +54,12 @@ def fault_of(root: asyncio.Task[Any]) -> BaseException | None:
     return origin(fault)
 
 
-def mutation_of(root: asyncio.Task[Any], notes: Mapping[str, Any]) -> Mutation:
-    """The mutation that ends the Task of this root task."""
+def mutation_of(
+    root: asyncio.Task[Any], fault: BaseException | None, notes: Mapping[str, Any]
+) -> Mutation:
+    """The mutation that ends the Task of this root task; the fault is that of `fault_of`."""
     if root.cancelled():
         return Fail(Failure("engine/cancelled", "the substrate cancelled itself"), notes=notes)
-    fault = fault_of(root)
     try:
         if fault is None:
             result = root.result()

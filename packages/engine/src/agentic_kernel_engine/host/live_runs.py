@@ -273,14 +273,16 @@ class LiveRuns:
         else:
             shielded = self.parts.shielded
             finish = shielded.at_once if self.parts.immediate else shielded.start
-            finish(self._finish(run, root))
+            finish(self._finish(run, root, fault))
 
     def _forget(self, run: Run) -> None:
         self.live.discard(run)
         if self.current.get(run.task_id) is run:
             del self.current[run.task_id]
 
-    async def _finish(self, run: Run, root: asyncio.Task[Any]) -> None:
+    async def _finish(
+        self, run: Run, root: asyncio.Task[Any], raised: BaseException | None
+    ) -> None:
         """Commit the run's end; try again while the run still owns the Task (R4, R21).
 
         An end that cannot be stored is replaced by a failure that can be stored. Because another
@@ -288,7 +290,7 @@ class LiveRuns:
         fails, each wait is longer than the last, and a kill may come in between.
         """
         delay, left = 0.02, 3
-        self._tell_of(run, root)
+        self._tell_of(run, raised)
         try:
             while True:
                 await run.hold()
@@ -299,7 +301,7 @@ class LiveRuns:
                         await self._drop_result(run)
                         return
                     if left > 0:
-                        outcome, live = mutation_of(root, run.notes), run.emitted()
+                        outcome, live = mutation_of(root, raised, run.notes), run.emitted()
                     else:
                         outcome, live = unstorable(), []
                     if await self._try_to_finish(run, outcome, live):
@@ -326,9 +328,8 @@ class LiveRuns:
         finally:
             self._forget(run)
 
-    def _tell_of(self, run: Run, root: asyncio.Task[Any]) -> None:
+    def _tell_of(self, run: Run, fault: BaseException | None) -> None:
         """Log the fault that ended a run, unless it is a `TaskFailed`, which is an answer."""
-        fault = fault_of(root)
         if fault is not None and not is_a(fault, TaskFailed):
             report(fault, run.task_id, run.record.step)
 

@@ -86,7 +86,9 @@ class News:
             except Exception as fault:
                 self._parts.complaints.add(task_id, after.version, fault)
         waiters = self._waiting.get(task_id)
-        if waiters is not None:
+        if type(waiters) is Waiter:
+            waiters.news(after)
+        elif waiters:
             for waiter in _each(waiters):
                 waiter.news(after)
 

@@ -105,12 +105,18 @@ class FifoLock:
 
         It does not suspend if the lock is free. A caller that is cancelled does not get the lock.
         """
-        if not self._held:
-            self._held = True
+        if self.take():
             return
         if self._queue is None:
             self._queue = deque()
         await turn(self._queue, self.let_go)
+
+    def take(self) -> bool:
+        """Acquire the lock if it is free, as `hold` does; True if it was free."""
+        if self._held:
+            return False
+        self._held = True
+        return True
 
     def let_go(self) -> None:
         """Release the lock; the longest waiting caller gets it."""
@@ -435,7 +441,8 @@ class Run(FifoLock):
             made = [self._told(line) for line in made]
         kept = None if text == b"null" else text
         draft = _Draft(kept, consumed, safe, pause, now, due, if_paused, progress)
-        await self.hold()
+        if not self.take():
+            await self.hold()
         try:
             self._sealed = len(self._emitted)
             leaving, last = await self._land(draft, made)

@@ -57,13 +57,19 @@ async def authorize(policy: Policy | None, run: LoopRun, at_hand: AtHand, contex
     Returns:
         False if no action can wait for people; `wait_for_people` is then not needed.
     """
-    if at_hand.verdicts or not at_hand.plan.actions:
+    actions = at_hand.plan.actions
+    if at_hand.verdicts or not actions:
         return True
+    if policy is None:
+        allowed = [ALLOW] * len(actions)
+        at_hand.verdicts = list(map(Judgement, allowed))
+        run.record(vocabulary.PLAN_DECIDED, decisions=allowed)
+        return False
     waits = False
     decisions: list[Decision] = []
     room = SHOWN
-    for index, action in enumerate(at_hand.plan.actions):
-        if policy is None or (type(action) is ToolCall and action.refused):
+    for index, action in enumerate(actions):
+        if type(action) is ToolCall and action.refused:
             decision = ALLOW
         else:
             decision = await decided(policy, action, context)

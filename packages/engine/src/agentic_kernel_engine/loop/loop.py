@@ -56,6 +56,7 @@ from .remembering import Remembering, seeds, session_of
 from .run import LoopRun
 from .state import FORM, load
 
+_NO_OPTIONS: Final[Mapping[str, Any]] = {}
 _EMPTY: Final = "Your answer had no action. Call a tool, or give the final answer."
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -166,6 +167,7 @@ class Loop:
         hiding: Hiding | None = None if policy is None else edges.optional(policy, "policy", Hiding)
         self._visible = None if hiding is None else hiding.visible
         self.hooks = Hooks(middleware)
+        self.single_at_once = scheduler is None
         self.scheduler = scheduler or (
             ParallelScheduler()
             if edges.flag(parallel_tools, "parallel_tools")
@@ -300,7 +302,7 @@ class Loop:
         """
         agent = task.agent_name
         if self.capabilities is None or agent is None:
-            return self.tools, (), {}
+            return self.tools, (), _NO_OPTIONS
         given = await self.capabilities.resolve(agent)
         if given.options:
             check_options(agent, given.options, self._takes)
@@ -404,11 +406,15 @@ def _observe(run: LoopRun, plan: Plan, observations: Sequence[Observation]) -> N
     news = goals = False
     seen: list[Any] = []
     for action, observation in zip(plan.actions, observations, strict=True):
-        kind = type(action)
-        goals = goals or kind is PushGoal or kind is CompleteGoal
-        news = news or (kind is not Thought and not observation.error)
-        # The provider's id of a call is left out, because it is new each time.
-        seen.append((action.tool, action.arguments) if type(action) is ToolCall else action)
+        if type(action) is ToolCall:
+            # The provider's id of a call is left out, because it is new each time.
+            seen.append((action.tool, action.arguments))
+            news = news or not observation.error
+        else:
+            seen.append(action)
+            kind = type(action)
+            goals = goals or kind is PushGoal or kind is CompleteGoal
+            news = news or (kind is not Thought and not observation.error)
         seen += observation.output, observation.error, observation.message
     if goals:
         run.record(vocabulary.STEP_OBSERVED, observations=observations, goals=state.goals)

@@ -95,14 +95,16 @@ class PlannerCalls:
             End: The call could pass a limit.
         """
         worst, reserved = self.forecast(context), run.state.reserved
-        if unaffordable(run.limits, run.state.spent, worst) is not None:
+        spent = run.state.spent
+        if unaffordable(run.limits, spent, worst) is not None:
             worst = await self._counted(run, context, worst)
-        if unaffordable(run.limits, run.state.spent, worst) is not None:
-            spent = run.state.spent
-            await make_room(run, lambda left: unaffordable(left, spent, worst) is None, fence=True)
-            end = run.unaffordable(worst)
-            if end is not None:
-                raise end
+            if unaffordable(run.limits, spent, worst) is not None:
+                await make_room(
+                    run, lambda left: unaffordable(left, spent, worst) is None, fence=True
+                )
+                end = run.unaffordable(worst)
+                if end is not None:
+                    raise end
         if reserved is not worst and (reserved is None or not _covers(reserved, worst)):
             run.state.reserved = worst
             await run.commit()
@@ -411,7 +413,9 @@ def checked_plan(answer: Any, run: LoopRun | None = None) -> CheckedPlan:
     # True as long as each part was checked to be of the type that it is read back as.
     readable = plan.provider is None or type(plan.provider) is dict
     try:
-        if not type(plan.text) is type(plan.reasoning) is type(plan.model) is str:
+        if plan is answer and not (
+            type(plan.text) is type(plan.reasoning) is type(plan.model) is str
+        ):
             _check_texts(plan, _PLAN_TEXTS)
         for index, action in enumerate(plan.actions):
             if type(action) is ToolCall:

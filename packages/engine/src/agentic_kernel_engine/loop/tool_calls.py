@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
@@ -38,7 +38,7 @@ from .approvals import ask_for_children
 from .budget_cuts import make_room
 from .middleware import after_tool, before_tool
 from .run import LoopRun
-from .state import NOT_BEGUN, AtHand
+from .state import NOT_BEGUN, AtHand, Judgement
 from .unknown_outcomes import not_begun, not_made, unknown
 from .wiring import Wiring
 
@@ -70,7 +70,7 @@ async def call_tools(
     Returns:
         True if some calls must be made again, because their tools are not done.
     """
-    spent = run.state.spent
+    spent, actions = run.state.spent, at_hand.plan.actions
     # The calls that an earlier run may have made.
     begun = set(filter(at_hand.may_have_begun, calls)) if at_hand.prepared else _NO_CALLS
     made: list[Invocation | Observation] = []
@@ -111,27 +111,21 @@ async def call_tools(
             granted = {}
         if limits.max_failures is not None:
             room = min(room, max(limits.max_failures - spent.failures, 1))
-        batch, ready = made[:room], list[Call]()
-        concurrent: list[bool] = []
-        for index, each in zip(calls, batch, strict=False):
-            again = index in begun
-            ready.append(partial(_performed, wiring, run, at_hand, context, each, again))
-            concurrent.append(isinstance(each, Invocation) and each.tool.concurrent)
-        made = made[room:]
-        results = await wiring.scheduler.run(ready, concurrent)
-        if len(results) != room:
-            raise TypeError(
-                f"the scheduler {type(wiring.scheduler).__name__} gave {len(results)} observations "
-                f"for {room} calls; run must give one for each, in their order"
-            )
-        if len(found) + room > 1:
+        batch, made = made[:room], made[room:]
+        results: Sequence[Observation]
+        if room == 1 and wiring.single_at_once:
+            begun_before = calls[0] in begun
+            results = (await _performed(wiring, run, at_hand, context, batch[0], begun_before),)
+        else:
+            results = await _scheduled(wiring, run, at_hand, context, calls, batch, begun)
+        if room > 1 or found:
             results = _fitting(results, found)
-        for index, observation in zip(calls[:room], results, strict=True):
+        for index, observation in zip(calls, results, strict=False):
             if observation is UNFINISHED:
                 continue
             found[index] = observation
             if not observation.error or observation.done:
-                spent.count(at_hand.plan.actions[index], observation)
+                spent.count(actions[index], observation)
             if at_hand.prepared:
                 at_hand.done[str(index)] = observation
         calls = calls[room:]
@@ -146,10 +140,35 @@ async def call_tools(
         if index in begun:  # An earlier run had room for it, so it counts, whatever ended this run.
             seen = each if isinstance(each, Observation) else unknown(run, each.call)
             found[index] = at_hand.done[str(index)] = seen
-            spent.count(at_hand.plan.actions[index], seen)
+            spent.count(actions[index], seen)
     if opened:
         _give_back(run, made, opened)  # These are not called.
     return False
+
+
+async def _scheduled(
+    wiring: Wiring,
+    run: LoopRun,
+    at_hand: AtHand,
+    context: Context,
+    calls: list[int],
+    batch: Sequence[Invocation | Observation],
+    begun: Container[int],
+) -> Sequence[Observation]:
+    """Run the first of these calls, as many as the batch has, as the scheduler decides."""
+    ready: list[Call] = []
+    concurrent: list[bool] = []
+    for index, each in zip(calls, batch, strict=False):
+        again = index in begun
+        ready.append(partial(_performed, wiring, run, at_hand, context, each, again))
+        concurrent.append(isinstance(each, Invocation) and each.tool.concurrent)
+    results = await wiring.scheduler.run(ready, concurrent)
+    if len(results) != len(batch):
+        raise TypeError(
+            f"the scheduler {type(wiring.scheduler).__name__} gave {len(results)} observations "
+            f"for {len(batch)} calls; run must give one for each, in their order"
+        )
+    return results
 
 
 def _give_back(
@@ -288,7 +307,8 @@ def _invocation(
             tool=call.tool[:80],
         )  # fmt: skip
     tool = run.tools.find(call.tool)
-    begun = begun or (bool(at_hand.awaited) and str(index) in at_hand.awaited)
+    if at_hand.awaited:
+        begun = begun or str(index) in at_hand.awaited
     if tool is None and begun:
         return unknown(run, call)
     if tool is None or (tool not in context.tools and not begun):
@@ -301,7 +321,6 @@ def _invocation(
     step = run.state.step
     key = key_of(tool, run.task.id, step, index, call)
     judgement = at_hand.verdicts[index]
-    by = judgement.by if isinstance(judgement.by, str) else ""
     progress = partial(run.progress, step, call.tool, index)
     told = ToolContext(
         run.task.id,
@@ -314,7 +333,7 @@ def _invocation(
         wiring.threads,
         wiring.validator,
         run.task,
-        by if judgement.granted else None,
+        _approver(judgement) if judgement.granted else None,
         at_hand.answers.get(str(index), _NONE) if at_hand.answers else _NONE,
     )
     if isinstance(tool, AgentTool):
@@ -325,6 +344,11 @@ def _invocation(
     # What middleware does to the arguments must change neither the plan nor the record of it.
     arguments = values.decode(values.encode_checked(call.arguments))
     return Invocation(tool, arguments, ToolCall(call.tool, arguments, call.id), told)
+
+
+def _approver(judgement: Judgement) -> str:
+    """The person who approved a call, as the decision names them."""
+    return judgement.by if isinstance(judgement.by, str) else ""
 
 
 def _caller(wiring: Wiring, run: LoopRun, at_hand: AtHand, index: int) -> Caller:

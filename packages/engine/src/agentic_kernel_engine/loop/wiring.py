@@ -19,6 +19,8 @@ class Wiring(Protocol):
     policy: Policy | None
     hooks: Hooks
     scheduler: ToolScheduler
+    single_at_once: bool
+    """True if a call that is alone in its batch is made without the scheduler."""
     threads: ToolThreads
     delegation: Delegation
     validator: Validator | None

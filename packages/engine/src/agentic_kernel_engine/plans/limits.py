@@ -269,20 +269,19 @@ class Remaining(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 def remaining(limits: Limits, spent: Spent, seconds: float) -> Remaining:
     """The rest of each limit before the next call."""
-    given, output, left = limits.max_input_tokens, limits.max_output_tokens, limits.max_total_tokens
-    given = None if given is None else given - spent.input_tokens
-    output = None if output is None else output - spent.output_tokens
-    if left is not None:
+    if (given := limits.max_input_tokens) is not None:
+        given -= spent.input_tokens
+    if (output := limits.max_output_tokens) is not None:
+        output -= spent.output_tokens
+    if (left := limits.max_total_tokens) is not None:
         left -= spent.input_tokens + spent.output_tokens
         given = left if given is None else min(given, left)
         output = left if output is None else min(output, left)
-    calls, time, cost = limits.max_tool_calls, limits.max_seconds, limits.max_cost
-    return Remaining(
-        limits.max_iterations - spent.iterations,
-        None if calls is None else calls - spent.tool_calls,
-        None if time is None else time - seconds,
-        output,
-        None if cost is None else cost - spent.cost,
-        given,
-        left,
-    )
+    if (calls := limits.max_tool_calls) is not None:
+        calls -= spent.tool_calls
+    if (time := limits.max_seconds) is not None:
+        time -= seconds
+    if (cost := limits.max_cost) is not None:
+        cost -= spent.cost
+    iterations = limits.max_iterations - spent.iterations
+    return Remaining(iterations, calls, time, output, cost, given, left)

@@ -81,7 +81,7 @@ class Transcript(list[Entry]):
         that the last compaction left."""
         self._measured = 0
         self._size = 0
-        self._forms: dict[Hashable, list[Any]] = {}
+        self._forms: dict[Hashable, list[Any]] | None = None
 
     def may_be_cut(self, at: Cursor) -> None:
         """Note that the present entries are those of the history up to this event."""
@@ -101,7 +101,7 @@ class Transcript(list[Entry]):
         super().__delitem__(slice(length, None))
         if self._measured > length:
             self._measured = self._size = 0
-        self._forms.clear()
+        self._forms = None
 
     @property
     def size(self) -> int:
@@ -118,6 +118,8 @@ class Transcript(list[Entry]):
             form: A name of the form, which stands for everything that ``made`` depends on.
             made: Returns the form of an entry, given the place of the entry and the entry.
         """
+        if self._forms is None:
+            self._forms = {}
         forms = self._forms.setdefault(form, [])
         for place in range(len(forms), len(self)):
             forms.append(made(place, self[place]))
