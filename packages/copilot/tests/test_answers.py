@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -73,6 +74,28 @@ async def test_a_schema_that_cannot_be_enforced_is_told_in_words(
     assert done.unwrap() == {"name": "red"}
     assert "response_format" not in body
     assert "fits this JSON Schema" in json.dumps(body["messages"])
+
+
+async def test_a_bug_that_ends_the_run_is_logged_once(
+    scripted: Mapping[str, Any], aimock: Aimock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(schema: Any) -> Any:
+        def check(answer: Any) -> str | None:
+            raise ZeroDivisionError("a bug")
+
+        return check
+
+    aimock.load([after(0, says('{"name": "red"}'))])
+    given: Any = {"output_schema": LOOSE, "validator": broken}
+    with caplog.at_level(logging.ERROR, "agentic_kernel_engine"):
+        async with CopilotRuntime(**scripted, **given) as runtime:
+            task = await runtime.run(asked("Name a colour."))
+    assert task.failure is not None
+    assert task.failure.code == "engine/unhandled_error"
+    (record,) = caplog.records
+    assert record.getMessage() == f"task {task.id!r}, step 0: the run failed"
+    assert record.exc_info is not None
+    assert record.exc_info[0] is ZeroDivisionError
 
 
 @pytest.mark.slow

@@ -35,7 +35,6 @@ from agentic_kernel_engine.loop import (
     failed,
     on_behalf,
     refuse_notes,
-    unhandled,
 )
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.principal import NOBODY
@@ -365,7 +364,7 @@ class CopilotSubstrate:
         except TaskFailed as fault:
             return entry.close(failed(fault))
         except Exception as fault:
-            return entry.close(unhandled(fault))
+            return entry.close(entry.unhandled(fault))
         else:
             return entry.close(End(StopReason.FINAL, output=output))
         finally:

@@ -17,7 +17,7 @@ from .. import values
 from ..cursor import Cursor
 from ..errors import TaskFailed
 from ..events import Checked
-from ..faults import unwinds
+from ..faults import report, unwinds
 from ..host import inbox
 from ..host.job import Job
 from ..plans import vocabulary
@@ -36,7 +36,7 @@ from ..plans.budget import (
     worst_case,
 )
 from ..plans.decision import Approvable
-from ..plans.ending import End
+from ..plans.ending import End, unhandled
 from ..plans.limits import (
     Limits,
     Remaining,
@@ -536,6 +536,11 @@ class Ledger(Generic[S]):
             self.progress_room = tool_progress.emit(
                 self.job, self.progress_room, tool, index, report
             )
+
+    def unhandled(self, fault: BaseException) -> End:
+        """The end of a run because of an exception that no part of it expected, which is logged."""
+        report(fault, self.task.id, self.state.step)
+        return unhandled(fault)
 
     def close(self, end: End) -> Any:
         """Record the end of the run; return its final answer.

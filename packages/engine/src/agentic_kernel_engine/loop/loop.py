@@ -20,12 +20,12 @@ from agentic_kernel.ids import new_id
 from .. import edges
 from ..errors import StateUnreadable, TaskFailed
 from ..events import Event
-from ..faults import is_a, report, unwinds
+from ..faults import is_a, unwinds
 from ..host.job import Job
 from ..plans import vocabulary
 from ..plans.accounts import USED
 from ..plans.action import CompleteGoal, PushGoal, Thought, ToolCall
-from ..plans.ending import End, failed, unhandled
+from ..plans.ending import End, failed
 from ..plans.limits import Limits
 from ..plans.observation import Observation
 from ..plans.plan import Plan
@@ -255,8 +255,7 @@ class Loop:
         except BaseException as fault:
             if is_a(fault, KeyboardInterrupt) or unwinds(fault):
                 raise
-            report(fault, run.task.id, run.state.step)
-            return await self._end(run, unhandled(fault))
+            return await self._end(run, run.unhandled(fault))
 
     async def step(self, run: LoopRun) -> None:
         """Do one step: decisions, limits, plan, authorization, actions, and one durable write.
