@@ -14,6 +14,7 @@ from ollama import AsyncClient, Client
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine.loop import FinalAnswer
+from agentic_kernel_engine.providers import ProviderRuntime
 from agentic_kernel_engine.seams.middlewares import Fallback
 from agentic_kernel_ollama import OllamaPlanner, OllamaRuntime
 from agentic_kernel_ollama import client as ours
@@ -57,6 +58,21 @@ class TestReaching:
         async with OllamaRuntime(MODEL, host=nowhere, **given) as runtime:
             assert (await runtime.run("Hi")).unwrap() == "Yes."
         await other.close()
+
+    @pytest.mark.parametrize("last", ["alone", "with others"])
+    async def test_only_the_runtime_with_a_fallback_takes_tasks_without_a_server(
+        self, nowhere: str, aimock: Aimock, last: str
+    ) -> None:
+        """Also if both runtimes have the same planner, in whatever order they are made."""
+        aimock.load([{"match": {}, "response": {"content": "Yes."}}])
+        planner, other = OllamaPlanner(MODEL, host=nowhere), OllamaPlanner(MODEL, host=aimock.url)
+        options: dict[str, Any] = {"alone": {}, "with others": {"fallback": [other]}}
+        order = ["with others", "alone"] if last == "alone" else ["alone", "with others"]
+        made = {name: ProviderRuntime(planner, "ollama", (), None, options[name]) for name in order}
+        async with made["alone"] as alone, made["with others"] as with_others:
+            assert (await with_others.run("Hi")).unwrap() == "Yes."
+            with pytest.raises(CannotStart, match="ollama serve"):
+                await alone.run("Hi")
 
     async def test_a_name_that_does_not_exist_is_no_server(self) -> None:
         async with planning("http://nowhere.invalid:11434") as planner:

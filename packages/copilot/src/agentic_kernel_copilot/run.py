@@ -46,6 +46,8 @@ class SessionRun(Ledger[State]):
         limits: The configured limits; limits that were changed on the running Task replace them.
         clock: Returns seconds, never running backwards, for ``max_seconds``.
         known: Names of the limits that a session keeps.
+        price: The price of the model; None if it is not known.
+        form: The form of the final answer; by default any answer fits.
     """
 
     __slots__ = ("_first", "_history", "_known", "form", "price", "text")
@@ -57,15 +59,16 @@ class SessionRun(Ledger[State]):
         limits: Limits,
         clock: Callable[[], float] = time.monotonic,
         known: Collection[str] = Limits.__struct_fields__,
+        *,
+        price: Price | None = None,
+        form: Form | None = None,
     ) -> None:
         super().__init__(job, state, limits, clock)
         self._known = known
-        self.price: Price | None = None
-        """The price of the model; None if it is not known."""
+        self.price = price
         if self.granted is not None:
             self.shares().blind = True  # The CLI makes its calls without a reservation.
-        self.form = Form()
-        """The form of the final answer."""
+        self.form = form or Form()
         self._first = state.step
         self._history: list[Event] | None = None
         self.text = TurnText(job)

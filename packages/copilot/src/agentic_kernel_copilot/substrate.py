@@ -328,9 +328,10 @@ class CopilotSubstrate:
             state = load(job.state) if begun else State(VERSION, self._ids())
         except InvalidValue as error:
             raise StateUnreadable(str(error)) from error
-        entry = SessionRun(job, state, self._limits, self._timer, INPUTS.limits)
-        entry.price = self._price
-        entry.form = Form(self.answer_forms.of(job.task))
+        entry = SessionRun(
+            job, state, self._limits, self._timer, INPUTS.limits,
+            price=self._price, form=Form(self.answer_forms.of(job.task)),
+        )  # fmt: skip
         if not job.fresh:
             await entry.read_text()
         if not begun:

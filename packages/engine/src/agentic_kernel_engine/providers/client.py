@@ -30,6 +30,7 @@ class SDKClient:
     Args:
         own: The user's client; it is never closed. It belongs to the event loop that first used it.
         timeout: Seconds; see `transport.http_options`.
+        beside: Secrets that requests hold beside the client's keys.
         **given: The values of `keywords`; None for one that the user did not give.
 
     Raises:
@@ -70,7 +71,9 @@ class SDKClient:
     headers: ClassVar[str] = "_custom_headers"
     """The same for the headers that it sends."""
 
-    def __init__(self, own: Any, timeout: float, **given: str | None) -> None:
+    def __init__(
+        self, own: Any, timeout: float, beside: tuple[str, ...] = (), **given: str | None
+    ) -> None:
         for name, value in given.items():
             if value is not None:
                 problem = (
@@ -90,8 +93,7 @@ class SDKClient:
         self.own = own
         self.timeout = timeout
         self.given = given
-        self.beside: tuple[str, ...] = ()
-        """Secrets that requests hold beside the client's keys."""
+        self._beside = beside
         self._client: Any = None
         self._transports: list[Any] = []
 
@@ -127,12 +129,12 @@ class SDKClient:
 
     @property
     def secrets(self) -> Secrets:
-        """The keys that the client sends, and `beside`; they must not appear in any output."""
+        """The client's keys and the other secrets of requests; no output may contain them."""
         client = self._client or self.own
         return _secrets_among(
             self.given.get("api_key"),
             *map(os.environ.get, self.key_variables),
-            *self.beside,
+            *self._beside,
             *(() if client is None else self.keys_of(client)),
         )
 

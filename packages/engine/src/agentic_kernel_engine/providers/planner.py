@@ -251,9 +251,9 @@ class APIPlanner(ABC):
         self._client = self.client(
             given.get("client"),
             self._timeout,
+            secrets_in([self._tools, self._extra, self._merged]),
             **{name: given.get(name) for name in self.client.keywords},
         )
-        self._client.beside = secrets_in([self._tools, self._extra, self._merged])
 
     def with_model(self, model: str) -> Self:
         """Return a planner that asks another model, with the same options and the same client.
@@ -265,6 +265,12 @@ class APIPlanner(ABC):
         other = copy.copy(self)
         other.model = model
         other._named()
+        return other
+
+    def with_fallback(self) -> Self:
+        """Return a planner with the same client, for a runtime that asks others after failures."""
+        other = copy.copy(self)
+        other.has_fallback = True
         return other
 
     def _named(self) -> None:

@@ -126,7 +126,6 @@ class ProviderRuntime(ReadyRuntime):
         store: Store | None,
         options: RuntimeOptions,
     ) -> None:
-        self.planner = planner
         loop, host = parted(options, LoopOptions)
         self._others = fallbacks(planner, host.pop("fallback", ()))
         values.check_id(runtime_kind, "runtime_kind")
@@ -138,9 +137,10 @@ class ProviderRuntime(ReadyRuntime):
         if self._others:
             before = tuple(loop.get("middleware", ()))
             loop["middleware"] = (*before, falling_back(planner, self._others))
-        if isinstance(planner, APIPlanner):
-            middleware = loop.get("middleware", ())
-            planner.has_fallback = any(isinstance(each, Fallback) for each in middleware)
+        middleware = loop.get("middleware", ())
+        if isinstance(planner, APIPlanner) and any(isinstance(m, Fallback) for m in middleware):
+            planner = planner.with_fallback()
+        self.planner = planner
         if "timer" in loop:
             loop["clock"] = edges.timer(loop.pop("timer"), "timer")
         self._loop = self.loop_type(planner, tools, **loop)
