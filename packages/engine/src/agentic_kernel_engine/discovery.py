@@ -50,7 +50,7 @@ from .faults import said
 if TYPE_CHECKING:
     from .observer import Observer
     from .plans.limits import Limits
-    from .providers.runtime import ProviderPlanner
+    from .providers.provider_planner import ProviderPlanner
     from .seams.policy import Policy
     from .store import Store
     from .substrate import Substrate

@@ -61,10 +61,10 @@ from .offers import OFFERS, Function, Offer, functions, offered
 from .options import FURTHER, AnswerOptions, loop_inputs
 from .planner import APIPlanner, PlannerOptions, SDKOptions, json_mapping, present
 from .pricing import Long, Price, price_of
+from .provider_planner import ProviderPlanner
 from .reader import Answer, Counted, Reader, Unusable, plan_of
 from .runtime import (
     APIRuntime,
-    ProviderPlanner,
     ProviderRuntime,
     ReadyOptions,
     RuntimeOptions,

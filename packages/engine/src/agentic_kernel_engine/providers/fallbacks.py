@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from agentic_kernel import InvalidValue
 
 from .. import edges
 from ..seams.middlewares.fallback import Fallback
 from . import failures as names
-
-if TYPE_CHECKING:
-    from .runtime import ProviderPlanner
+from .provider_planner import ProviderPlanner
 
 KINDS: Final = (
     *names.TRANSIENT, names.QUOTA, names.PERMISSION, names.MODEL_NOT_FOUND, names.CONTEXT_LENGTH,

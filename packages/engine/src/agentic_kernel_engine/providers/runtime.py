@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar, Final, Protocol, TypedDict
+from typing import Any, ClassVar, Final, TypedDict
 
 from agentic_kernel import InvalidValue
 
@@ -21,7 +21,6 @@ from ..seams.memory import Memory
 from ..seams.memory_governor import MemoryGovernor
 from ..seams.middlewares.fallback import Fallback
 from ..seams.middlewares.retry import Retry
-from ..seams.planner import Planner
 from ..seams.policy import Policy
 from ..store import Store
 from ..tools.call import ToolScheduler
@@ -34,6 +33,7 @@ from .failures import TRANSIENT
 from .fallbacks import fallbacks, falling_back
 from .keywords import UnknownKeyword
 from .planner import APIPlanner
+from .provider_planner import ProviderPlanner
 from .ready import ReadyRuntime
 
 LONGEST_PAUSE: Final = 120.0
@@ -91,17 +91,6 @@ class ReadyOptions(RuntimeOptions, total=False):
     """Tools that the model may call."""
     runtime_kind: str
     """The kind of the Tasks that it serves; by default the planner's ``impl``."""
-
-
-class ProviderPlanner(Planner, Protocol):
-    """A Planner that holds a client."""
-
-    impl: str
-    """The first part of its failure codes."""
-
-    async def close(self) -> None:
-        """Close the client, unless it is the user's own."""
-        ...
 
 
 class ProviderRuntime(ReadyRuntime):
