@@ -32,7 +32,7 @@ from . import retries
 from .budget_cuts import make_room
 from .run import LoopRun
 from .state import AtHand
-from .streams import Stream
+from .streams import Stream, TurnText
 
 LENGTH: Final = 4_000_000
 """The most bytes of JSON of the pieces of one answer; a longer answer is taken to be endless. A
@@ -233,7 +233,9 @@ class PlannerCalls:
         Raises:
             End: The run's time is over before the plan; the stream was ended.
         """
-        job, stream = run.job, Stream(run)
+        if run.turn_text is None:
+            run.turn_text = TurnText(run.job)
+        job, stream = run.job, Stream(run.turn_text, run.state.said)
         length = len(_encode(run.state.said))
         if run.limits.max_seconds is not None:
             pieces = BoundedStream(pieces, run, f"a planner's stream for task {run.task.id}")

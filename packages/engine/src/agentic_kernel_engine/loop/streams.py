@@ -7,7 +7,7 @@ before it. A planner that continues a text says where its first piece stands (`D
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentic_kernel import InvalidValue
 
@@ -15,9 +15,6 @@ from .. import events as host
 from ..events import Event
 from ..host.job import Job
 from ..plans.plan import Delta
-
-if TYPE_CHECKING:
-    from .run import LoopRun
 
 
 class TurnText:
@@ -77,18 +74,17 @@ class Stream:
     """A planner's answer while it comes.
 
     Args:
-        run: Its ``state.said`` is the text that the planner may continue.
+        turn: The text of the turn; the pieces are emitted there.
+        said: The text that the planner may continue.
     """
 
     __slots__ = ("_pieces", "_saying", "_turn")
 
-    def __init__(self, run: LoopRun) -> None:
-        self._pieces = [run.state.said]
+    def __init__(self, turn: TurnText, said: str) -> None:
+        self._pieces = [said]
         self._saying = False
         """True if the answer itself has a piece."""
-        if run.turn_text is None:
-            run.turn_text = TurnText(run.job)
-        self._turn = run.turn_text
+        self._turn = turn
 
     @property
     def text(self) -> str:
