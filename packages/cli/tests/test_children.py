@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from agentic_kernel import Dispatch, Kill, Mutation, Task, apply
-from agentic_kernel_cli import children
+from agentic_kernel_cli import children, control
 from agentic_kernel_cli.place import Folder
+from agentic_kernel_cli.stop import Stop
 from agentic_kernel_cli.streaming import JsonScreen, TextScreen
 from agentic_kernel_engine import Host, MemoryStore, Record, StoreError
 
@@ -77,3 +78,34 @@ async def test_a_child_that_stays_without_a_process_is_told_once(
         "runs waits for its child deep, which no process runs; a Host that serves clerk has to be "
         "running, with claims=True\n"
     )
+
+
+@pytest.mark.parametrize("kind", [TextScreen, JsonScreen])
+async def test_watch_tells_of_a_child_that_no_process_runs(
+    kind: type[TextScreen | JsonScreen],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """And of no child below a Task that no process runs, because that Task does not wait."""
+    monkeypatch.setattr(children, "EACH", 0)
+    store, stop = Watched(), Stop()
+    await store.join("alive")
+    await store.keep("it", "above", "alive:1")
+    await store.keep("left", "it", None)
+    await store.keep("below", "left", None)
+
+    def closed() -> None:
+        raise AssertionError("the output is open")
+
+    screen = JsonScreen(closed) if kind is JsonScreen else TextScreen(Folder(Path()), closed)
+    host = Host(store=store)
+    it = await host.get("it")
+    watching = asyncio.ensure_future(control.watch(host, it, screen, stop, lambda task: task.id))
+    await asyncio.wait_for(store.enough.wait(), 10)
+    stop.wish(130)
+    assert await asyncio.wait_for(watching, 10) == 130
+    told = [line for line in capsys.readouterr().err.splitlines() if "child" in line]
+    assert told == [
+        "it waits for its child left, which no process runs; a Host that serves clerk has to be "
+        "running, with claims=True"
+    ]

@@ -275,12 +275,13 @@ async def test_watch_shows_a_past_pause_and_goes_on(
     assert types.index("task.paused") < types.index("task.resumed") < types.index("task.completed")
 
 
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["text", "json"])
 async def test_watch_tells_when_nobody_runs_the_task(
-    terminals: Terminals, elsewhere: Elsewhere
+    more: list[str], terminals: Terminals, elsewhere: Elsewhere
 ) -> None:
     await elsewhere.dispatch("it")
     await elsewhere.host.drain()
-    watching = terminals.start("watch", "it")
+    watching = terminals.start("watch", "it", *more)
     await asyncio.to_thread(watching.until, err="no process runs this Task now")
     watching.process.terminate()
     await asyncio.to_thread(watching.ended, 143)

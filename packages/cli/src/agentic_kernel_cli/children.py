@@ -1,4 +1,4 @@
-"""Children: says for which Tasks a run waits although no process runs them."""
+"""Children: says for which Tasks another one waits although no process runs them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
-from agentic_kernel import TaskStatus
+from agentic_kernel import TaskNotFound, TaskStatus
 from agentic_kernel_engine import Host, Record, StoreError
 
+from .place import orphaned
 from .streaming import Screen
 from .text import label
 
@@ -23,17 +24,18 @@ async def mind_children(host: Host, ids: Iterable[str], screen: Screen) -> None:
     """Warn once about each child of these Tasks that no process runs, until cancelled.
 
     A parent waits for its child as long as it takes, and says nothing. If the Host of the child has
-    ``claims=False``, that is for ever.
+    ``claims=False``, that is for ever. A parent that no process runs does not wait: first a process
+    has to run the parent.
     """
     told = set[str]()
     seen = set[str]()
     while len(told) < MOST:
         await asyncio.sleep(EACH)
-        with suppress(StoreError):  # Those who wait for the Tasks see it too.
+        with suppress(StoreError, TaskNotFound):  # Those who wait for the Tasks see it too.
             left = await left_children(host, ids)
             for record in left:
                 task = record.task
-                if task.id in seen - told:
+                if task.id in seen - told and not await _left(host, record.parent):
                     told.add(task.id)
                     screen.warn(
                         f"{label(str(record.parent))} waits for its child {label(task.id)}, which "
@@ -54,3 +56,7 @@ async def left_children(host: Host, ids: Iterable[str]) -> list[Record]:
         running = await find(parent=parent, status=TaskStatus.RUNNING, limit=MOST)
         parents += [record.task.id for record in running]
     return left
+
+
+async def _left(host: Host, task_id: str | None) -> bool:
+    return task_id is not None and await orphaned(host, await host.record(task_id))

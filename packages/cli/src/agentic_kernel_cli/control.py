@@ -10,6 +10,7 @@ from agentic_kernel import CannotStart, IllegalTransition, Task, TaskStatus
 from agentic_kernel_engine import Event, EventId, Host, Record, Unreadable
 from agentic_kernel_engine.events import TASK_PAUSED
 
+from .children import mind_children
 from .place import find_task, orphaned
 from .running import CODES
 from .stop import Stop
@@ -133,7 +134,8 @@ async def watch(
 ) -> int:
     """Show a Task's durable events until it ends or is paused; return the exit code.
 
-    A stop request ends this earlier, and the Task goes on.
+    A stop request ends this earlier, and the Task goes on. The screen warns once if no process runs
+    the Task, and once for each child that it waits for and that no process runs.
 
     Args:
         left: Returns the remedy for a running Task that no process runs.
@@ -150,9 +152,10 @@ async def watch(
         # A process that dies writes no event, so poll for its death.
         while not await orphaned(host, record := await host.record(task_id)):  # noqa: ASYNC110
             await asyncio.sleep(_ORPHAN_CHECK)
-        screen.tell(f"no process runs this Task now; {left(record.task)}")
+        screen.warn(f"no process runs this Task now; {left(record.task)}")
 
-    jobs = [asyncio.ensure_future(job) for job in (follow(), stop.wait(), mind())]
+    minding = mind_children(host, [task_id], screen)
+    jobs = [asyncio.ensure_future(job) for job in (follow(), stop.wait(), mind(), minding)]
     following, stopping = jobs[:2]
     try:
         await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
