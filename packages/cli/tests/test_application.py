@@ -233,9 +233,9 @@ def test_what_a_killed_process_left_is_shown_and_recovered_by_the_app(crew: Term
     running.process.kill()
     running.end()
     listed = crew.call("list").out
-    assert "no process runs it; only a Host that serves 'steps' can run it" in listed
+    assert "no process runs it; recover it with the app crew:steps; go to the folder" in listed
     left = crew.call("recover", code=5).err
-    assert "left: task 'it': only a Host that serves 'steps' can run it; start one, or name" in left
+    assert "left: task 'it': it goes on in the app crew:steps; go to the folder" in left
     app = "--app", "crew:steps"
     assert "no process runs it; recover it" in crew.call(*app, "list").out
     assert "recover it" in crew.call(*app, "show", "it").out

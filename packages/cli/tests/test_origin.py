@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import signal
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from agentic_kernel import Dispatch, Task, apply
+from agentic_kernel_cli.commands import app
+from agentic_kernel_cli.place import Folder
 from agentic_kernel_cli.toolbox import NAMES, SHOWN, Toolbox
+from agentic_kernel_engine import Record, Store
+from agentic_kernel_engine.plans import vocabulary
+from agentic_kernel_file import FileStore
 
 from .terminals import PATIENCE, Terminals
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 OFFICE = """
 import asyncio, sys
@@ -143,3 +158,39 @@ def test_a_task_of_another_program_with_tools_of_its_own_is_left_to_it(
 
 def test_the_command_knows_the_names_of_its_own_tools(tmp_path: Path) -> None:
     assert {tool.name for tool in Toolbox(NAMES, tmp_path).tools()} == SHOWN
+
+
+def event(kind: str, **data: Any) -> bytes:
+    return json.dumps({"type": kind, "at": 0, "data": data}).encode()
+
+
+CALLS_PAY = event(vocabulary.PLAN_MADE, actions=[{"type": "tool_call", "tool": "pay"}])
+
+
+async def leave(state: Path, *names: str, events: tuple[bytes, ...] = (CALLS_PAY,)) -> None:
+    """Store Tasks that no process runs."""
+    store = FileStore(state)
+    for name in names:
+        task = Task.new(id=name, summary="", instructions="Go", runtime_kind="local", at=NOW)
+        await store.insert(Record(apply(task, Dispatch(), NOW)), events)
+    store.close()
+
+
+def test_recover_opens_the_place_as_often_for_many_tasks_as_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once to find them, and once to read their histories."""
+    opened, really = [], Folder.opened
+
+    @asynccontextmanager
+    async def opening(self: Folder) -> AsyncIterator[Store]:
+        opened.append(self)
+        async with really(self) as store:
+            yield store
+
+    monkeypatch.setattr(Folder, "opened", opening)
+    asyncio.run(leave(tmp_path, "one", "three", "two"))
+    found = CliRunner().invoke(app, ["--state", str(tmp_path), "recover"])
+    told = [line.split(": ")[1] for line in found.stderr.splitlines()]
+    assert told == ["task 'one'", "task 'three'", "task 'two'"]
+    assert len(opened) == 2

@@ -24,7 +24,7 @@ from .text import label
 
 if TYPE_CHECKING:
     from .application import Application, Ways
-    from .grants import Grant, Grants
+    from .grants import Grant, Grants, LeftAlone
     from .running import Foreground
     from .stop import Stop
     from .streaming import Screen
@@ -196,7 +196,7 @@ class Invocation:
             return False
         return self.app_serves(task.runtime_kind)
 
-    def granted(self, task: Task, grant: Grant, *, named: bool = True) -> dict[str, Grant]:
+    def permitted(self, task: Task, grant: Grant, *, named: bool = True) -> Grant:
         """Return what a stored Task may use: by the flags, or by a confirmation at the terminal.
 
         Args:
@@ -207,30 +207,57 @@ class Invocation:
         Raises:
             InvalidValue: ``--runtime`` names no runtime of this command.
             NotGranted: The Task asks for more than the flags grant, and no person confirms it.
-            LeftAlone: Another program has to run the Task: an app, or one with other tools.
+            LeftAlone: An app has to run the Task.
             CannotStart: The Task's metadata is malformed, or this command does not run its kind.
         """
         from .grants import NotGranted, Wish
         from .kinds import check_runtime
-        from .origin import check_app, check_tools
-        from .place import history
+        from .origin import check_app
         from .running import check_served
 
         check_runtime(grant.runtime)
+        check_app(task)  # It names the app, also if this command does not run the kind.
         check_served(task)
-        check_app(task)
         wish = Wish.of(task)
-        if not (grant.covers(wish) and (named or grant.matches(wish))):
-            if not (named and sys.stdin.isatty()):
-                raise NotGranted(task.id, wish)
-            for line in wish.lines():
-                typer.echo(f"{label(task.id)} asks for {line}", err=True)
-            if not typer.confirm("Grant it?", err=True):
-                raise NotGranted(task.id, wish)
-            grant = grant.confirmed(wish)
+        if grant.covers(wish) and (named or grant.matches(wish)):
+            return grant
+        if not (named and sys.stdin.isatty()):
+            raise NotGranted(task.id, wish)
+        for line in wish.lines():
+            typer.echo(f"{label(task.id)} asks for {line}", err=True)
+        if not typer.confirm("Grant it?", err=True):
+            raise NotGranted(task.id, wish)
+        return grant.confirmed(wish)
+
+    def granted(self, task: Task, grant: Grant) -> dict[str, Grant]:
+        """Return what a stored Task that the person named may use, by its id.
+
+        Raises:
+            LeftAlone: Another program has to run the Task: an app, or one with other tools.
+            As `permitted`.
+        """
+        given = self.permitted(task, grant)
         if task.status is not TaskStatus.NOT_STARTED:  # Last, because it reads the history.
-            check_tools(task, self.controlled(lambda host: history(host, task.id)))
-        return {task.id: grant}
+            for refusal in self.foreign([task]):
+                raise refusal
+        return {task.id: given}
+
+    def foreign(self, tasks: Sequence[Task]) -> list[LeftAlone]:
+        """Return a refusal for each Task that another program has to run, as its history tells."""
+        from .grants import LeftAlone
+        from .origin import check_tools
+        from .place import history
+
+        async def checking(host: Host) -> list[LeftAlone]:
+            found = []
+            for task in tasks:
+                try:
+                    check_tools(task, await history(host, task.id))
+                except LeftAlone as refusal:
+                    found.append(refusal)
+            return found
+
+        return self.controlled(checking) if tasks else []
 
     def controlled(self, work: Callable[[Host], Awaitable[T]]) -> T:
         """Run ``work`` with a Host that has no substrate, so that no model is loaded.

@@ -75,9 +75,13 @@ def recover(
             continue
         try:
             check_mine(record)
-            grants |= called.granted(record.task, grant, named=bool(given))
+            grants[record.task.id] = called.permitted(record.task, grant, named=bool(given))
         except CannotStart as error:
             left.append(error)
+    # Last, and for all in one opening of the place, because it reads the histories.
+    for other in called.foreign([each.task for each in found if each.task.id in grants]):
+        grants.pop(str(other.task_id))
+        left.append(other)
     run = {*(task.id for task in own), *grants}
     below = _descendants(found, run)
     for refusal in left:
