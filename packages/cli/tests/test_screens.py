@@ -20,6 +20,7 @@ from agentic_kernel_engine.loop import INDETERMINATE
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 TURN = Event("run.turn", {}, NOW)
+TOLD = Event("task.resumed", {"extra": "In German."}, NOW)
 PLACE = Folder(Path("my state"), named=True)
 
 
@@ -30,8 +31,9 @@ def a_task(*then: Mutation, id: str = "first", summary: str = "") -> Task:
     return task
 
 
-def delta(text: str, at: int | None = None) -> Event:
-    return Event("run.delta", {"text": text} if at is None else {"text": text, "at": at}, NOW)
+def delta(text: str, at: int | None = None, channel: str = "") -> Event:
+    data = {"text": text} if at is None else {"text": text, "at": at}
+    return Event("run.delta", {**data, "channel": channel} if channel else data, NOW)
 
 
 def text_screen() -> TextScreen:
@@ -128,10 +130,31 @@ def test_an_answer_that_begins_again_is_shown_again_after_a_blank_line(
     assert capsys.readouterr().out == "Hello\n\nHello world\n\nHello friend\n"
 
 
+def test_text_after_a_further_instruction_is_separate(capsys: pytest.CaptureFixture[str]) -> None:
+    """A substrate may continue its text; without an instruction that is one text."""
+    screen = text_screen()
+    kept = [delta("Hello", 0), Event("task.paused", {}, NOW)]
+    screen.begin([(a_task(), kept)])
+    later = [Event("task.resumed", {}, NOW), delta(" world", 5), TOLD, delta("Hallo", 11)]
+    for event in later:
+        screen.observe("first", event)
+    screen.end([a_task(Complete(None))])
+    assert capsys.readouterr().out == "Hello world\n\nHallo\n"
+    assert text_of([*kept, *later]) == "Hello world\n\nHallo"
+
+
 @pytest.mark.parametrize(
     ("events", "text"),
     [
         ([delta("Hello ", 0), delta("Hello world", 0)], "Hello world"),
+        ([delta("Hello", 0), TOLD, delta("Hallo", 0)], "Hallo"),
+        ([delta("Hello", 0), TOLD, delta("Hallo", 5), delta("Salut", 0)], "Salut"),
+        ([delta("Hello", 0), TOLD, delta("p!", 3), delta(" Hallo", 5)], "Hel\n\np! Hallo"),
+        (
+            [delta("why", 0, "reasoning"), delta("Hi", 0), TOLD, delta("w", 0, "reasoning")],
+            "Hi",
+        ),
+        ([TOLD, delta("Hello", 0), TURN, TOLD, delta("Ho", 0), TOLD], "Hello\n\nHo"),
         ([delta("Hello ", 0), delta("", 0)], ""),
         ([delta("one", 0), TURN, TURN, delta("two", 0), delta("2", 0)], "one\n\n2"),
         ([delta("one"), TURN], "one"),

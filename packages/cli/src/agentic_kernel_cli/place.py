@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, Final, Protocol
 
 from agentic_kernel import InvalidValue, TaskNotFound, TaskStatus
 from agentic_kernel_engine import Event, Host, Record, Store, Unreadable
-from agentic_kernel_engine.events import RUN_DELTA, RUN_TURN, from_stored
+from agentic_kernel_engine.events import RUN_DELTA, RUN_TURN, TASK_RESUMED, from_stored
 from agentic_kernel_engine.texts import Texts
 from agentic_kernel_file import FileStore
 
@@ -187,23 +188,47 @@ async def history(host: Host, task_id: str) -> list[Event]:
 def text_of(events: Iterable[Event]) -> str:
     """The text of a Task in these events, its turns separated by a blank line.
 
-    Text that a later attempt replaced is left out.
+    Text that a later attempt replaced is left out. Text that continues after a further instruction
+    is separated, too.
     """
     texts, turns = Texts(), list[str]()
+    told: list[int] = []
+    """The places in the turn's text at which a further instruction came."""
     for event in events:
         if event.type == RUN_TURN and texts.open():
-            turns.append(texts.text())
-        texts.take(event)
+            turns += _parts(texts.text(), told)
+            told = []
+        if texts.take(event) and _says(event):
+            kept = len(texts.text()) - len(event.data["text"])
+            told = [min(place, kept) for place in told]
+        elif _tells(event) and texts.open():
+            told.append(len(texts.text()))
     if texts.open():
-        turns.append(texts.text())
+        turns += _parts(texts.text(), told)
     return "\n\n".join(turn for turn in turns if turn)
+
+
+def _parts(text: str, places: Sequence[int]) -> list[str]:
+    bounds = [0, *places, len(text)]
+    return [text[begin:end] for begin, end in pairwise(bounds)]
+
+
+def _says(event: Event) -> bool:
+    """True for a piece of the answer."""
+    return event.type == RUN_DELTA and not event.data.get("channel", "")
+
+
+def _tells(event: Event) -> bool:
+    """True if the Task was resumed with a further instruction."""
+    return event.type == TASK_RESUMED and bool(event.data.get("extra"))
 
 
 class Spoken:
     """The text of one Task for a display that cannot take back what it has shown.
 
     If a run starts over, or goes on from an earlier place, the text of the turn is shown again up
-    to there, after a blank line. So the last text that is shown is what the run has said.
+    to there, after a blank line. So the last text that is shown is what the run has said. After a
+    further instruction a blank line comes, too.
     """
 
     def __init__(self) -> None:
@@ -215,9 +240,9 @@ class Spoken:
     def take(self, event: Event) -> str:
         """Read the next event; return the text to show."""
         again = self._texts.take(event)
-        if event.type == RUN_TURN:
+        if event.type == RUN_TURN or _tells(event):
             self._gap = self._shown
-        if event.type != RUN_DELTA or event.data.get("channel", ""):
+        if not _says(event):
             return ""
         self._gap = self._gap or (again and self._shown)
         text = self._texts.text() if again else str(event.data.get("text", ""))
