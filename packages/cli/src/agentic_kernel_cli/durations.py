@@ -2,8 +2,9 @@
 
 A run begins with the dispatch, a resume or a claim, and it lasts until the Task pauses, is released
 or ends. A process that dies writes no event. So if another process claims or pauses the Task after
-that, the run lasted until its last event. If another process kills the Task, the run lasted until
-then, because the history does not tell if its process was alive.
+that, the run lasted at least until its last event. If it has no event but its beginning, the
+history tells no time of it. If another process kills the Task, the run lasted until then, because
+the history does not tell if its process was alive.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ class Duration:
         self._begun: datetime | None = None
         self._seen: datetime | None = None
         """The moment of the last event of the run that is open."""
+        self._runs = False
+        """True if a process certainly ran the run that is open. A resume may wait for a Host."""
+        self._died = False
+        """True if the process of an earlier run died, at some moment after the last event."""
 
     def take(self, event: Event) -> None:
         """Read the next event."""
@@ -47,27 +52,48 @@ class Duration:
             return
         if event.type in _BEGINNINGS:
             self._whole = self._whole or event.type == vocabulary.TASK_DISPATCHED
-            self._past = self._until(event.at, alive=False)
+            self._end(event.at, alive=False)
             self._begun = self._seen = event.at
+            self._runs = event.type != vocabulary.TASK_RESUMED
         elif event.type in _ENDS:
             # Another process pauses a Task only if no process runs it (R10).
-            alive = event.type != vocabulary.TASK_PAUSED or _by_its_run(event)
-            self._past = self._until(event.at, alive=alive)
-            self._begun = None
+            self._end(event.at, alive=event.type != vocabulary.TASK_PAUSED or _by_its_run(event))
         elif event.type not in _OTHERS:
             self._seen = event.at
+            self._runs = True
 
     def seconds(self, until: datetime | None = None) -> float | None:
-        """The seconds that the Task ran; None if these are not all of its events.
+        """The seconds that the Task ran, or ran at least if a process died.
+
+        None if these are not all of its events, or if they tell no time of a run that died.
 
         Args:
-            until: The moment until which an open run counts; None for that of its last event.
+            until: The moment until which an open run counts; None if its process died.
         """
         if not self._whole:
             return None
         open_until = self._seen if until is None else until
         past = self._past if open_until is None else self._until(open_until, alive=True)
-        return past.total_seconds()
+        return past.total_seconds() if past or self._exact(until) else None
+
+    def told(self, until: datetime | None = None) -> str | None:
+        """The same for people, such as ``4.2 s`` or ``at least 4.2 s``; None for at least 0.0 s."""
+        seconds = self.seconds(until)
+        if seconds is None:
+            return None
+        told = f"{seconds:.1f} s"
+        if self._exact(until):
+            return told
+        return None if told == "0.0 s" else f"at least {told}"
+
+    def _exact(self, until: datetime | None) -> bool:
+        return not (self._died or (until is None and self._runs))
+
+    def _end(self, at: datetime, *, alive: bool) -> None:
+        """End the run that is open, if there is one."""
+        self._died = self._died or (self._runs and not alive)
+        self._past = self._until(at, alive=alive)
+        self._begun, self._runs = None, False
 
     def _until(self, at: datetime, *, alive: bool) -> timedelta:
         """The time of all runs, if the open one lasted until then, or until its last event."""
@@ -84,11 +110,6 @@ def duration_in(events: Iterable[Event]) -> Duration:
     for event in events:
         found.take(event)
     return found
-
-
-def shown(seconds: float) -> str:
-    """A duration for people, such as ``4.2 s``."""
-    return f"{seconds:.1f} s"
 
 
 def _by_its_run(event: Event) -> bool:

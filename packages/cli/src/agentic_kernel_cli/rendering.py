@@ -19,7 +19,7 @@ from agentic_kernel_engine.codec import event_to_dict, task_to_dict
 from agentic_kernel_engine.plans import vocabulary as loop
 from agentic_kernel_engine.waiting import WAITING_FOR
 
-from . import durations, waiting
+from . import waiting
 from .costs import NOTHING, Used
 from .text import as_json, content, label, line
 
@@ -97,7 +97,7 @@ def task_details(
     said: str,
     left: str = "",
     used: Used = NOTHING,
-    ran: float | None = None,
+    ran: str | None = None,
     decisions: Sequence[str] = (),
     doubts: Sequence[str] = (),
     way_on: str | None = None,
@@ -112,7 +112,7 @@ def task_details(
         said: The text so far; shown while there is no result.
         left: The remedy if the Task is running and no live process runs it; else empty.
         used: What its own calls of models used.
-        ran: The seconds that it ran; None if they are not known.
+        ran: The time that it ran; None if it is not known.
         decisions: The decisions of people, with the names that were recorded.
         doubts: The steps whose outcome is unknown, because a crash interrupted them.
         way_on: The command that lets the Task go on.
@@ -126,7 +126,7 @@ def task_details(
     shown = content if console.is_terminal else label
     facts = list(_facts(task, said, left, shown))
     if ran is not None:
-        facts.append(("ran", durations.shown(ran)))
+        facts.append(("ran", ran))
     if used.total or used.cost:
         facts.append(("used", _spent(used)))
     facts += [("decided", decision) for decision in decisions]

@@ -18,7 +18,7 @@ from agentic_kernel_engine.plans import vocabulary as loop
 
 from . import waiting
 from .doubts import Doubts, is_unknown
-from .durations import Duration, shown
+from .durations import Duration
 from .place import Place, Spoken, text_of
 from .proposals import proposal
 from .rendering import Paper, event_line, failure_text, plain, state_text, task_line, told
@@ -217,8 +217,8 @@ class TextScreen:
             if task.result.get("finish_reason") == "length":
                 facts.append("cut at the token limit")
         if task.ended_at is not None:
-            ran = self._voice(task.id).duration.seconds(task.ended_at)
-            facts += [] if ran is None else [f"ran {shown(ran)}"]
+            ran = self._voice(task.id).duration.told(task.ended_at)
+            facts += [] if ran is None else [f"ran {ran}"]
         way_on = proposal(self._place, task)
         if way_on is not None:
             facts.append(f"go on with: {way_on}")

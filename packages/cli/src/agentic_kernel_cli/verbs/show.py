@@ -44,7 +44,8 @@ def show(
         happened = await history(host, task.id)
         said, gone = text_of(happened), await orphaned(host, record)
         used, doubts = used_in(happened), list(doubted(happened))
-        ran = duration_in(happened).seconds(None if gone else task.ended_at or datetime.now(UTC))
+        ran = duration_in(happened)
+        until = None if gone else task.ended_at or datetime.now(UTC)
         decided = list(rendering.decisions(happened))
         rests = gone or task.status is TaskStatus.PAUSED
         way_on = proposal(called.ways, task) if rests else None
@@ -56,7 +57,7 @@ def show(
                 said=said,
                 orphaned=gone,
                 used=asdict(used),
-                ran_seconds=ran,
+                ran_seconds=ran.seconds(until),
                 decided=[asdict(decision) for decision in decided],
                 unknown_outcomes=[doubt.as_json() for doubt in doubts],
                 go_on_with=way_on,
@@ -68,7 +69,7 @@ def show(
                 task,
                 said=said,
                 used=used,
-                ran=ran,
+                ran=ran.told(until),
                 left=remedy(called.ways, task) if gone else "",
                 decisions=[decision.line for decision in decided],
                 doubts=[doubt.step for doubt in doubts],
