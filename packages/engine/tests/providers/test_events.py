@@ -39,7 +39,7 @@ class Hidden:
 
 async def test_leaving_the_stream_between_two_events_closes_it() -> None:
     hidden = Hidden("a", "b", "c")
-    events = await Events.opened(hidden.outer())
+    events = Events(hidden.outer())
     assert [await anext(events), await anext(events)] == ["a", "b"]
     assert not hidden.closed
     await events.aclose()
@@ -50,7 +50,7 @@ async def test_leaving_the_stream_between_two_events_closes_it() -> None:
 async def test_a_stream_is_read_to_its_end() -> None:
     hidden = Hidden(1, 2)
     hidden.silent.set()
-    events = await Events.opened(hidden.outer())
+    events = Events(hidden.outer())
     assert [each async for each in events] == [1, 2]
     await events.aclose()
     assert hidden.closed
@@ -59,7 +59,7 @@ async def test_a_stream_is_read_to_its_end() -> None:
 async def test_a_stream_without_an_event_ends() -> None:
     hidden = Hidden()
     hidden.silent.set()
-    events = await Events.opened(hidden.outer())
+    events = Events(hidden.outer())
     assert [each async for each in events] == []
     await events.aclose()
 
@@ -69,9 +69,9 @@ async def test_an_error_of_the_stream_is_passed_on_and_one_at_its_end_is_not() -
         yield 1
         raise ValueError("broken")
 
-    events = await Events.opened(broken())
+    events = Events(broken())
     assert await anext(events) == 1
     with pytest.raises(ValueError, match="broken"):
         await anext(events)
-    events = await Events.opened(broken())
+    events = Events(broken())
     await events.aclose()

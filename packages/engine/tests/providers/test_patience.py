@@ -122,14 +122,3 @@ async def test_a_timer_that_was_given_up_keeps_nothing_of_its_call() -> None:
     del response, token
     gc.collect()
     assert kept() is None
-
-
-async def test_a_wait_that_is_extended_ends_later() -> None:
-    patience = Patience()
-
-    async def slow() -> int:
-        patience.extend(LATE)
-        return await asyncio.sleep(2 * SOON, 3)
-
-    assert await patience.wait(SOON, slow()) == 3
-    patience.close()

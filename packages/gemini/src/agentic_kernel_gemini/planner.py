@@ -102,6 +102,11 @@ class GeminiPlanner(providers.APIPlanner):
             "http_options": {"extra_body": request, "retry_options": {"attempts": 1}},
         }
         models: Any = client.aio.models
-        ask = models.generate_content_stream if self._streams else models.generate_content
+        if self._streams:
+            # The public method sends the request only when its first event is taken, so a head
+            # that never comes would have the patience of a stream.
+            ask = getattr(models, "_generate_content_stream", models.generate_content_stream)
+        else:
+            ask = models.generate_content
         answer = await ask(model=self.model, contents="-", config=config)
-        return await providers.Events.opened(answer) if self._streams else answer
+        return providers.Events(answer) if self._streams else answer

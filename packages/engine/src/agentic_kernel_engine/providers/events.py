@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any, Final, Self
-
-END: Final = object()
+from typing import Any, Self
 
 
 class Events:
@@ -18,27 +16,21 @@ class Events:
 
     Args:
         pieces: The SDK's generator.
-        first: Its first event; `END` if there is none.
     """
 
-    def __init__(self, pieces: Any, first: Any) -> None:
-        self.response = getattr(first, "sdk_http_response", None)
+    def __init__(self, pieces: Any) -> None:
+        self.response: Any = None
+        """The SDK's view of the HTTP response; None before the first event."""
         self._pieces = pieces
-        self._first = first
-
-    @classmethod
-    async def opened(cls, pieces: Any) -> Events:
-        """Return the events of a generator that sends its request when its first event is taken."""
-        return cls(pieces, await anext(pieces, END))
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Any:
-        event, self._first = self._first, None
-        if event is END:
-            raise StopAsyncIteration
-        return await anext(self._pieces) if event is None else event
+        event = await anext(self._pieces)
+        if self.response is None:
+            self.response = getattr(event, "sdk_http_response", None)
+        return event
 
     async def aclose(self) -> None:
         """Cancel the wait for the next event, which ends each generator from the inside."""

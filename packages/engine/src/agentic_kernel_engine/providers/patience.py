@@ -53,10 +53,6 @@ class Patience:
             if self._is_over:
                 task.uncancel()
 
-    def extend(self, seconds: float) -> None:
-        """Let the present wait end these seconds from now, because it has made progress."""
-        self._end = self._loop.time() + seconds
-
     def close(self) -> None:
         """Give up the timer, after the last wait."""
         if self._timer is not None:

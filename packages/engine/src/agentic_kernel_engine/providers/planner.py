@@ -439,13 +439,10 @@ class APIPlanner(ABC):
             if waited:  # From here on the call may use up all that it reserved.
                 yield Delta("", usage=self.worst_case(context))
         try:
-            longest = self._timeout * self.pings
-            # Some SDKs give the response only with its first event.
-            streaming = partial(patience.extend, longest) if self._streams else None
-            with Responses(opened, streaming):
+            with Responses(opened):
                 response = await patience.wait(self._timeout, self._ask(client, request))
             secrets = self._client.secrets  # Now, because an SDK may fetch a key when it asks.
-            redactor = Redactor(secrets)
+            redactor, longest = Redactor(secrets), self._timeout * self.pings
             if not self._streams:
                 reader.whole(response)
             while self._streams and not (reader.done or reader.ended):

@@ -7,7 +7,6 @@ The engine depends on no HTTP library. A sibling gives the one that its SDK uses
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
 from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any, Final
@@ -25,7 +24,7 @@ request that is sent at that moment is lost."""
 CLOSING: Final = ("llama.cpp",)
 """Servers that promise to keep a connection, and close it after a streamed answer without notice.
 The next request could be on its way already, and looks like one that the server has read."""
-_opened: ContextVar[Responses | None] = ContextVar("_opened", default=None)
+_opened: ContextVar[list[Any] | None] = ContextVar("_opened", default=None)
 
 
 class Responses:
@@ -36,21 +35,13 @@ class Responses:
 
     Args:
         opened: Collects them.
-        begun: Called when the head of an answer has come; its body follows.
     """
 
-    def __init__(self, opened: list[Any], begun: Callable[[], None] | None = None) -> None:
+    def __init__(self, opened: list[Any]) -> None:
         self._collected = opened
-        self._begun = begun
-
-    def take(self, response: Any) -> None:
-        """Take a response whose head has come."""
-        self._collected.append(response)
-        if self._begun is not None and response.status_code < 300:
-            self._begun()
 
     def __enter__(self) -> None:
-        self._token = _opened.set(self)
+        self._token = _opened.set(self._collected)
 
     def __exit__(self, *_: object) -> None:
         _opened.reset(self._token)
@@ -115,7 +106,7 @@ def certificates(http: Any) -> ssl.SSLContext:
 async def _guard(body: type[Body], named: bool, response: Any) -> None:
     opened = _opened.get()
     if opened is not None:
-        opened.take(response)
+        opened.append(response)
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity"):
         raise Refused(
