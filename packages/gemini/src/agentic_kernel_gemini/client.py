@@ -26,6 +26,7 @@ class Client(SDKClient):
     models = "/v1/models?pageSize=1000"
     keys = ("_api_client.api_key",)
     headers = "_api_client._http_options.headers"
+    connections = ("_api_client._async_httpx_client", "_api_client._http_options.aiohttp_client")
 
     def make(self) -> Any:
         """See `SDKClient`."""

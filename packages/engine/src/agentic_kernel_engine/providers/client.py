@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, ClassVar, Final
@@ -21,7 +22,10 @@ from .transport import http_client
 _LOOPS: Final[WeakKeyDictionary[Any, ReferenceType[asyncio.AbstractEventLoop]]] = (
     WeakKeyDictionary()
 )
-"""By a user's client: the event loop that first used it. Its connections belong to that loop."""
+"""The event loop that first used a user's client, by that client, its HTTP client and its pools of
+connections: several clients may share a pool, and its connections belong to that loop."""
+_CLAIMING: Final = threading.Lock()
+"""Held while an event loop claims a client, because each thread may have an event loop."""
 
 
 class SDKClient:
@@ -70,6 +74,8 @@ class SDKClient:
     """The attributes of a client that hold its keys; dots lead to inner objects."""
     headers: ClassVar[str] = "_custom_headers"
     """The same for the headers that it sends."""
+    connections: ClassVar[tuple[str, ...]] = ("_client",)
+    """The same for the HTTP clients by which it sends its asynchronous requests."""
 
     def __init__(
         self, own: Any, timeout: float, beside: tuple[str, ...] = (), **given: str | None
@@ -95,6 +101,8 @@ class SDKClient:
         self.given = given
         self._beside = beside
         self._client: Any = None
+        self._loop: ReferenceType[asyncio.AbstractEventLoop] | None = None
+        """The event loop that has claimed the user's client for this object."""
         self._transports: list[Any] = []
 
     async def open(self) -> Any:
@@ -108,7 +116,7 @@ class SDKClient:
                 user's client belongs to another event loop; the error says what to do.
         """
         if self.own is not None:
-            _keep_loop(self.own)
+            self._keep_loop()
         if self._client is None:
             if self.own is None:
                 self.check_environment()
@@ -147,6 +155,33 @@ class SDKClient:
                 await closing
             while self._transports:  # An SDK may leave open what it was given.
                 await self._transports.pop().aclose()
+
+    def _keep_loop(self) -> None:
+        """Keep the user's client to the event loop that first used it or its connections.
+
+        Another runtime may have used it, and another client may have the same connections. Objects
+        that take no weak references are not checked.
+
+        Raises:
+            CannotStart: Another event loop used it first.
+        """
+        running = asyncio.get_running_loop()
+        if self._loop is not None and self._loop() is running:
+            return
+        claimed = [part for part in _parts(self.own, self.connections) if _is_kept(part)]
+        with _CLAIMING:
+            users = [_LOOPS[part] for part in claimed if part in _LOOPS]
+            if any(user() is not running for user in users):
+                raise CannotStart(
+                    f"client=: another event loop has used this {type(self.own).__name__}, or "
+                    "another client with the same connections, e.g. one that with_options() made. "
+                    "An asynchronous client belongs to the event loop that first used it, because "
+                    "its connections do. Give each runtime a client with connections of its own, "
+                    "or leave client= out; run_sync has an event loop of its own for each runtime"
+                )
+            self._loop = ref(running)
+            for part in claimed:
+                _LOOPS[part] = self._loop
 
     def check(self, own: Any) -> None:
         """Refuse an object of the user that is not an asynchronous client of the SDK.
@@ -217,26 +252,25 @@ class SDKClient:
         )
 
 
-def _keep_loop(own: Any) -> None:
-    """Keep a user's client to the event loop that first used it, in this runtime or in another.
+def _parts(own: Any, connections: Iterable[str]) -> Iterator[Any]:
+    """Return a client, its HTTP clients, and their pools as httpx and httpx2 have them."""
+    yield own
+    for path in connections:
+        http = _inner(own, path)
+        yield http
+        mounts = getattr(http, "_mounts", None)
+        others = mounts.values() if isinstance(mounts, dict) else ()
+        for transport in (getattr(http, "_transport", None), *others):
+            yield getattr(transport, "_pool", None)
 
-    A client that takes no weak references is not checked.
 
-    Raises:
-        CannotStart: Another event loop used it first.
-    """
-    running = asyncio.get_running_loop()
+def _is_kept(part: Any) -> bool:
+    """True if `_LOOPS` can have an object as its key."""
     try:
-        first = _LOOPS.setdefault(own, ref(running))
+        hash(ref(part))
     except TypeError:
-        return
-    if first() is not running:
-        raise CannotStart(
-            f"client=: another event loop has used this {type(own).__name__}. An asynchronous "
-            "client belongs to the event loop that first used it, because its connections do. Give "
-            "each runtime a client of its own, or leave client= out; run_sync has an event loop of "
-            "its own for each runtime"
-        )
+        return False
+    return True
 
 
 @lru_cache(maxsize=256)
