@@ -97,6 +97,14 @@ async def test_a_tool_and_an_answer(aimock: Aimock, stream: bool) -> None:
     )
 
 
+@pytest.mark.parametrize("stream", MODES)
+async def test_the_text_of_all_turns_comes(aimock: Aimock, stream: bool) -> None:
+    aimock.script({"content": "So: ", "toolCalls": [CALL]}, {"content": "It is 42."})
+    async with runtime(aimock.url, stream=stream) as made:
+        pieces = [piece async for piece in made.stream_text("How much is 12 + 30?")]
+    assert "".join(pieces) == "So: It is 42."
+
+
 @asynccontextmanager
 async def overheard(url: str) -> AsyncIterator[tuple[AsyncAnthropic, list[Any]]]:
     """A client of the user's own, and the bodies of its requests: no server shows all of them."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, TypeGuard
 
+import msgspec
+
 from .events import RUN_DELTA, RUN_TURN, Event
 
 SUMMARY: Final = 80
@@ -125,7 +127,7 @@ class NewText:
     Give it the events of one Task in order, from the first of a turn.
     """
 
-    __slots__ = ("_at", "_end", "_over", "_pieces")
+    __slots__ = ("_at", "_end", "_over", "_pieces", "_told")
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -134,6 +136,8 @@ class NewText:
         self._at = 0
         """The place after the last delta; before `_end` while the text repeats shown text."""
         self._over = False
+        self._told = False
+        """True if the turn whose stored text has not come yet has deltas with text."""
 
     def take(self, event: Event) -> str:
         """Read one event; return the characters to show next.
@@ -154,6 +158,7 @@ class NewText:
             if is_place(at) and not self._over:
                 self._at = min(at, self._end)
             return ""
+        self._told = True
         if self._over:
             self._over, self._pieces, self._end = False, [], 0
         if not is_place(at) or at >= self._end:
@@ -172,6 +177,24 @@ class NewText:
         self._at, self._end = at + len(text), sum(map(len, self._pieces))
         return new
 
+    def rest(self, text: str, answer: str = "") -> str:
+        """End a turn with its stored text; return the characters to show next.
+
+        A turn may have no deltas, or too few, and middleware may have changed its text after them.
+
+        Args:
+            text: The text beside the calls of the turn.
+            answer: The final answer; "" if the turn has none, or one that is no text.
+        """
+        shown = "".join(self._pieces) if self._told else ""
+        self._told, self._over = False, True
+        whole = answer if answer == text else text + answer
+        if whole.startswith(shown):
+            return whole[len(shown) :]
+        if not whole or _ends_with(shown, answer or text):
+            return ""
+        return f"\n{whole}"
+
     def _shorter(self) -> str:
         """Return the turn's text after a line break, if shown text is no part of it."""
         if self._at == self._end:
@@ -179,3 +202,14 @@ class NewText:
         kept = "".join(self._pieces)[: self._at]
         self._pieces, self._end = [kept], self._at
         return f"\n{kept}"
+
+
+def _ends_with(shown: str, text: str) -> bool:
+    """True if a shown text ends with another, or is its JSON; blanks around it do not count."""
+    if shown.strip().endswith(text.strip()):
+        return True
+    try:
+        told: object = msgspec.json.decode(shown)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return told == text

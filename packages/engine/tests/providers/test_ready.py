@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 import textwrap
@@ -247,6 +248,10 @@ async def test_a_killed_and_a_paused_task_have_no_result() -> None:
 # Text as it comes
 
 
+def deltas_of(*texts: str) -> list[Delta]:
+    return [*map(Delta, texts)]
+
+
 def deltas(*texts: str) -> Stream:
     return Stream([*map(Delta, texts), Plan((FinalAnswer("".join(texts)),))])
 
@@ -259,6 +264,61 @@ async def test_text_comes_piece_by_piece() -> None:
 async def test_an_answer_without_pieces_comes_whole() -> None:
     async with runtime("Hello") as ready:
         assert [piece async for piece in ready.stream_text("x")] == ["Hello"]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "shown"),
+    [
+        (deltas_of("I look."), [], "I look.It is."),
+        (deltas_of("I ", "look."), deltas_of("It"), "I look.It is."),
+        ([], [], "I look.It is."),
+        (deltas_of("I"), deltas_of("It", " is."), "I look.It is."),
+        (deltas_of("I look."), deltas_of("It was."), "I look.It was.\nIt is."),
+        (deltas_of("I look."), deltas_of("It is.\n"), "I look.It is.\n"),
+        (deltas_of("It is."), [], "It is.\nI look.It is."),
+    ],
+    ids=[
+        "no piece of the answer",
+        "not every piece of the answer",
+        "no piece at all",
+        "not every piece beside a call",
+        "other pieces than the answer",
+        "a blank more",
+        "other pieces beside a call",
+    ],
+)
+async def test_the_pieces_joined_are_the_stored_text_of_all_turns(
+    first: list[Delta], last: list[Delta], shown: str
+) -> None:
+    call = Stream([*first, Plan((ToolCall("look", {}),), text="I look.")])
+    async with runtime(call, Stream([*last, Plan((FinalAnswer("It is."),))])) as ready:
+
+        @ready.tool
+        def look() -> str:
+            """Look."""
+            return "seen"
+
+        assert "".join([piece async for piece in ready.stream_text("x")]) == shown
+
+
+async def test_an_equal_answer_of_a_later_turn_is_told_again() -> None:
+    call = Stream([Delta("Yes."), Plan((ToolCall("look", {}),), text="Yes.")])
+    async with runtime(call, "Yes.") as ready:
+
+        @ready.tool
+        def look() -> str:
+            """Look."""
+            return "seen"
+
+        assert [piece async for piece in ready.stream_text("x")] == ["Yes.", "Yes."]
+
+
+@pytest.mark.parametrize("answer", ["Yes.", 42, {"said": "yes"}])
+async def test_the_json_of_an_answer_is_told_once(answer: Any) -> None:
+    told = json.dumps(answer)
+    steps = Stream([Delta(told), Plan((FinalAnswer(answer),))])
+    async with runtime(steps, output_schema={}) as ready:
+        assert [piece async for piece in ready.stream_text("x")] == [told]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from ..errors import HostClosed
 from ..host.host import Host
 from ..inputs import OUTPUT_SCHEMA
 from ..plans.limits import Limits
+from ..plans.vocabulary import PLAN_MADE
 from ..principal import Principal
 from ..texts import NewText, summary_of
 from ..tools.output_type import OutputType
@@ -217,8 +218,9 @@ class ReadyRuntime(Host):
 
         If an answer breaks off and the model begins again, the text that repeats is left out; if
         the new text differs, it comes whole, after a line break. A new text that is shorter comes
-        when it ends. Use `run_stream` and `Texts` where text that was shown can be replaced. A
-        reader that stops reading leaves the Task running.
+        when it ends. A text that no piece has told, such as that of a planner which does not
+        stream, comes at the end of its turn. Use `run_stream` and `Texts` where text that was shown
+        can be replaced. A reader that stops reading leaves the Task running.
 
         Raises:
             TaskFailed: As `Done.unwrap`, after the last piece.
@@ -227,14 +229,18 @@ class ReadyRuntime(Host):
         """
         self._check_loop()
         made = self._task(text, None, agent_name, metadata)
-        new, said = NewText(), False
+        new, planned = NewText(), False
         async for event in self.run_stream(made, principal=principal, limits=limits):
-            if piece := new.take(event):
-                said = True
+            if event.type == PLAN_MADE:
+                planned, piece = True, _rest(new, event.data)
+            else:
+                piece = new.take(event)
+            if piece:
                 yield piece
         result = self._done(await self.get(made.id), None).unwrap()
-        if not said and isinstance(result, str):
-            yield result
+        # A substrate without plans tells its texts by their pieces and by the result.
+        if not planned and isinstance(result, str) and (piece := new.rest("", result)):
+            yield piece
 
     @overload
     def tool(self, function: Function, /) -> Function: ...
@@ -302,6 +308,14 @@ class ReadyRuntime(Host):
             return Done(task, None)
         answer, wanted = self._answer(task), wanted or self._output_type
         return Done(task, answer if wanted is None else wanted.of(answer))
+
+
+def _rest(new: NewText, plan: Mapping[str, Any]) -> str:
+    """Return the text of a plan that no piece has told."""
+    text = plan.get("text", "")
+    actions = plan.get("actions", ())
+    answers = [each.get("output") for each in actions if each.get("type") == "final_answer"]
+    return new.rest(text, "".join(each for each in answers if isinstance(each, str)))
 
 
 def _check_no_loop(verb: str) -> None:
