@@ -6,7 +6,10 @@ Each fault ends in the right code, leaves no connection, and tells no secret.
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
+from urllib.parse import unquote
 
 import pytest
 
@@ -14,6 +17,8 @@ from agentic_kernel_conformance.planner_answers import Answer, ask
 from agentic_kernel_conformance.planner_contexts import QUESTION, context, tools
 from agentic_kernel_engine.loop import PlannerError, ToolCall
 
+from .exchange import Exchange
+from .faults import Fault
 from .faulty import FaultyServer
 
 MODES = [pytest.param(True, id="stream"), pytest.param(False, id="whole")]
@@ -72,6 +77,27 @@ STREAMED = {
 }
 """The codes of faults that only a stream can have; a vendor may have others for some of them."""
 
+REMNANTS: Mapping[str, Callable[[str], str]] = {
+    "the end": lambda key: f"...{key[-10:]}",
+    "all but the first character": lambda key: key[1:],
+    "the middle": lambda key: f"{key[6:-1]}*",
+    "zero-width characters": "\u200b".join,
+    "a soft hyphen": lambda key: f"{key[:9]}\xad{key[9:]}",
+    "a byte order mark and a joiner": lambda key: f"{key[:7]}\ufeff{key[7:12]}\u2060{key[12:]}",
+    "spaces": " ".join,
+    "a tab": lambda key: f"{key[:12]}\t{key[12:]}",
+    "several line breaks": lambda key: f"{key[:12]}\n\n\n\n{key[12:]}",
+    "a line break in JSON": lambda key: f"{key[:12]}\\n{key[12:]}",
+    "a percent-encoded line break": lambda key: f"{key[:12]}%0D%0A{key[12:]}",
+    "a percent-encoded zero-width space": lambda key: f"{key[:12]}%E2%80%8B{key[12:]}",
+    "percent-encoded and split": lambda key: "\u200b".join(f"%{ord(each):02x}" for each in key),
+    "the end, percent-encoded": lambda key: "".join(f"%{ord(each):02X}" for each in key[-10:]),
+    "an escape of JSON": lambda key: f"{key[:12]}\\u200b{key[12:]}",
+    "an entity of HTML": lambda key: f"{key[:12]}&#8203;{key[12:]}",
+    "a named entity of HTML": lambda key: f"{key[:12]}&ZeroWidthSpace;{key[12:]}",
+}
+"""How a server quotes a key in part, or with something in it."""
+
 
 class WireFaults:
     """The tests; a subclass names the vendor and makes its planner."""
@@ -122,6 +148,19 @@ class WireFaults:
             error = await self.failed(server, stream=stream)
         assert "status 307, and no redirects are followed; check the address" in error.message
         assert (error.metadata or {})["status"] == 307
+
+    @pytest.mark.parametrize("form", REMNANTS.values(), ids=REMNANTS)
+    async def test_no_part_of_a_quoted_key_is_told(self, form: Callable[[str], str]) -> None:
+        def act(exchange: Exchange) -> None:
+            exchange.refuse(401, f"Incorrect API key provided: {form(exchange.secret)}!")
+
+        with FaultyServer(Fault("401 with a part of the key", act)) as server:
+            error = await self.failed(server)
+        told = re.sub(r"[^!-~]|%0D%0A|\\n", "", unquote(error.message))
+        assert "[redacted]" in told
+        assert told.startswith("IncorrectAPIkeyprovided:")
+        assert told.endswith("!")
+        assert not any(self.key[at : at + 8] in told for at in range(len(self.key) - 7))
 
     @pytest.mark.parametrize("fault", STREAMED)
     async def test_a_fault_of_a_stream_has_its_code(self, fault: str) -> None:

@@ -60,6 +60,11 @@ FORMS: dict[str, Callable[[str], str]] = {
     "HTML": html.escape,
     "entities": each("&#{};"),
     "hexadecimal entities": each("&#x{:x};"),
+    "zero-width spaces": "\u200b".join,
+    "soft hyphens and marks": lambda key: f"{key[:5]}\xad\ufeff{key[5:9]}\u2060{key[9:]}",
+    "base64 with joiners": lambda key: "\u200d".join(
+        re.findall(".{1,16}", base64.b64encode(key.encode()).decode())
+    ),
     "over a line break": lambda key: f"{key[:9]}\r\n{key[9:]}",
 }
 
@@ -108,7 +113,7 @@ def joined(text: str) -> str:
     return text.replace(REDACTED * 3, REDACTED).replace(REDACTED * 2, REDACTED)
 
 
-@given(st.text("sk-A0%\\u&;\r\n7b", max_size=60), st.lists(st.integers(0, 60), max_size=8))
+@given(st.text("sk-A0%\\u&;\r\n7b\u200b", max_size=60), st.lists(st.integers(0, 60), max_size=8))
 def test_a_stream_says_what_the_whole_text_says(text: str, cuts: list[int]) -> None:
     secrets = Secrets(["sk-A0ssk-", "A0%7b&-sk", "ssk-A0sk"])
     stream, told, at = Stream(secrets), [], 0
@@ -214,6 +219,7 @@ HOSTILE = {
     "backslashes and quotes": '\\\\"',
     "overlaps": "sksk-sk",
     "breaks": "s\n\n",
+    "hidden": "s\u200bk\u200b\u200b-",
 }
 
 

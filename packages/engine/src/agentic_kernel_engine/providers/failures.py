@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ..plans.ending import PlannerError
 from ..plans.plan import NOTHING_USED, Usage
+from .remnants import without_remnants
 from .secrets import REDACTED, Secrets
 
 RATE_LIMIT: Final = "rate_limit"
@@ -91,9 +92,9 @@ MAX_MESSAGE: Final = 2_000
 """The longest message, in characters."""
 MAX_TEXT: Final = 500
 """The longest text in the metadata of a failure, in characters."""
-_MOST_READ: Final = 65_536
+_MOST_READ: Final = 16_384
 """The most characters of a text that are searched for secrets, before the text is cut to one of
-the lengths above."""
+the lengths above. The search of the worst text takes some tens of milliseconds."""
 _LONGEST_WAIT: Final = 86_400_000
 """The longest wait, in milliseconds; if a server asks for more than a day, a day is taken."""
 _NO_CODES: Final[Mapping[str, str]] = {}
@@ -107,9 +108,13 @@ _KEYS: Final = re.compile(
     r"\b(?:sk|pk|rk|key|ghp|gho|github_pat|xox[a-z])[-_][A-Za-z0-9*._-]{6,}"
     r"|\b[Bb]earer\s+[A-Za-z0-9._~+/=-]{6,}"
 )
-# Characters that steer a terminal, or hide or reverse the text that people read.
-_CONTROL: Final = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+# Characters that steer a terminal.
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+# Characters that are not seen, or that reverse the text that people read; see Unicode's property
+# Default_Ignorable_Code_Point. They are left out, because they may split what looks like a key.
+_HIDDEN: Final = re.compile(
+    r"[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 )
 _now: Final = partial(datetime.now, UTC)
 
@@ -120,8 +125,8 @@ class Failures:
     Args:
         impl: The first part of every code.
         codes: The names for the vendor's own codes and error types.
-        secrets: The secrets that must not be in a failure, in any form that `Secrets` finds. Text
-            that looks like a key is removed, too.
+        secrets: The secrets that must not be in a failure, in any form that `Secrets` finds, nor in
+            parts; see `remnants`. Text that looks like a key is removed, too.
         vague: The names for those of the vendor's codes that say less than a status; they count if
             there is no status.
     """
@@ -206,6 +211,7 @@ class Failures:
     def clean(self, text: str) -> str:
         """The text without secrets, control characters, and characters that no store keeps."""
         text = self._secrets.clean(text[:_MOST_READ])
+        text = _HIDDEN.sub("", without_remnants(text, self._secrets.keys))
         text = _CONTROL.sub(" ", _KEYS.sub(REDACTED, text))
         return text.encode("utf-8", "replace").decode()
 

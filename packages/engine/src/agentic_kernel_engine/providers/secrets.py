@@ -3,7 +3,8 @@
 A server may quote the key that it was sent: in an answer, a model's name, arguments or an error,
 and in another form than it was sent in. These forms are found: the key itself, its hexadecimal form
 and its Base64 forms (both alphabets, also within a longer Base64 text). They are found in upper and
-lower case, across a line break, and with any character escaped as in JSON, URLs, HTML or Python.
+lower case, across line breaks and invisible characters, and with any character escaped as in JSON,
+URLs, HTML or Python. In errors, `remnants` finds parts of a key, too.
 
 One automaton (Aho and Corasick, 1975) reads the text once, character by character, so the work is
 linear in its length. A regular expression without repetitions skips text that begins no form.
@@ -35,8 +36,13 @@ _MOST_KNOWN: Final = 64
 _DEEPEST: Final = 200
 """The most levels of a value that are searched; no store keeps as many."""
 _MOST_BREAKS: Final = 2
-"""Line breaks in a row that do not end a form: Base64 is often broken into lines."""
-_BREAKS: Final = "\r\n"
+"""Breaks in a row that do not end a form."""
+_HIDDEN: Final = (
+    0xAD, 0x34F, 0x61C, 0x180E, 0xFEFF,
+    *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070),
+)  # fmt: skip
+_BREAKS: Final = "\r\n" + "".join(map(chr, _HIDDEN))
+"""Line breaks, because Base64 is often broken into lines, and characters that are not seen."""
 _ESCAPES: Final = "\\%&"
 _NAMED: Final = {"amp": "&", "quot": '"', "apos": "'", "lt": "<", "gt": ">"}
 _HEX: Final = "([0-9a-fA-F]{2})"
@@ -159,7 +165,7 @@ class Forms:
         for key in keys:
             raw = key.encode("utf-8", "surrogatepass")
             forms.update(("".join(_plain(key)) if escaped else key.lower(), raw.hex()))
-            forms.update(_base64(raw))
+            forms.update(base64_of(raw))
         self._forms = sorted(form for form in forms if len(form) > 1)
         self.seeds = self._seeding()
         """Finds where a form may begin: an escape, or the first two characters of one."""
@@ -428,7 +434,7 @@ def _plain(text: str) -> Iterator[str]:
         yield character.lower()
 
 
-def _base64(key: bytes) -> Iterator[str]:
+def base64_of(key: bytes) -> Iterator[str]:
     """The Base64 forms of a key, for every position of the key in the encoded text."""
     for before, first in ((0, 0), (1, 2), (2, 3)):
         whole = (before + len(key)) * 8 // 6
