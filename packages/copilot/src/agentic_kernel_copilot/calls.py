@@ -2,10 +2,10 @@
 
 The policy decides once about each call. If it requires a person, the call stays pending in the
 session, which keeps it across processes. An effect is recorded before it may begin; the commit also
-proves ownership (R14). A call of our own tools runs with a key that stays the same after a crash,
-and its outcome is recorded before the CLI receives it. A call of the CLI's own tools is permitted,
-and settled when the CLI reports its end. If a crash hides the outcome of a call that must not be
-repeated, the outcome is indeterminate.
+proves ownership (R1: only the owner commits). A call of our own tools runs with a key that stays
+the same after a crash, and its outcome is recorded before the CLI receives it. A call of the CLI's
+own tools is permitted, and settled when the CLI reports its end. If a crash hides the outcome of a
+call that must not be repeated, the outcome is indeterminate.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Calls:
     async def _begin(self, call: Call, tool: Tool) -> None:
         """Count the call, and commit that its effect is about to begin.
 
-        The commit also proves that this Host still owns the Task (R14).
+        The commit also proves that this Host still owns the Task (R1: only the owner commits).
         """
         if not call.begun:
             self._run.check_calls()

@@ -228,7 +228,10 @@ class Cli:
             if not isinstance(error, Exception):
                 raise
             said = failures.clean(str(error) or type(error).__name__)
-            raise CannotStart(f"the Copilot CLI at {path} does not start: {said}") from error
+            raise CannotStart(
+                f"the Copilot CLI at {path} does not start: {said}; start it in a terminal to see "
+                f"why, or run {INSTALL}"
+            ) from error
         if version != CLI_VERSION:
             await _kill(client)
             raise CannotStart(

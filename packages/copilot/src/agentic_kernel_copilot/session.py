@@ -126,7 +126,7 @@ class Session:
 
         Args:
             prompt: The message.
-            attachments: What goes with it.
+            attachments: Images and files that go with it.
             schema: The JSON Schema of the answer; None for text.
         """
         given: Any = list(attachments) or None

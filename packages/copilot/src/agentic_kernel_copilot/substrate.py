@@ -224,7 +224,9 @@ class CopilotSubstrate:
             path_of(cli_path, "cli_path"),
         )  # fmt: skip
         if provider is not None and not provider.get("base_url"):
-            raise InvalidValue("provider", "has no base_url")
+            raise InvalidValue(
+                "provider", "has no base_url; give provider={'base_url': ...}, or leave it out"
+            )
         check_seconds(timeout)
         if model is not None:
             check_model(model)
@@ -236,7 +238,9 @@ class CopilotSubstrate:
         if provider is not None:
             check_provider(provider)
         if provider is not None and own and not (named or provider.get("model_id")):
-            raise InvalidValue("model", "is not given; a provider of your own needs its name")
+            raise InvalidValue(
+                "model", "is not given, and a provider of your own needs its name; give model="
+            )
         failures.keep(keys_of(provider, mcp_servers, known))
         self._lacks = lacking(provider, named, offline)
         self._named = named or (provider or {}).get("model_id") or ""

@@ -1,7 +1,7 @@
 """The command that installs a distribution of this project: one place for a release and before it.
 
-Before a release no package index has our distributions, so whoever has their names there could be
-anybody. Then the command takes the wheels that `nox -s wheelhouse` makes of a checkout.
+Before a release our names are free on the package index, and a stranger may own them. Then the
+command takes the wheels that `nox -s wheelhouse` makes of a checkout.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Terms: the principal that a Task acts for, and the limits that were set when it was dispatched.
 
-A Task's terms are written once, with its input, and only the host's code sets them: nothing in a
-Task's metadata changes them (R19). Whoever can write to the store directly is trusted.
+A Task's terms are written once, with its input, and only the host's code sets them: no metadata of
+a Task changes them (R19). A program that can write to the store is trusted.
 """
 
 from __future__ import annotations

@@ -257,11 +257,11 @@ def test_a_reservation_covers_a_call_in_every_respect(less: str) -> None:
     [
         (
             Limits(max_iterations=1),
-            "max_iterations 1: 1 call of the model was made; raise max_iterations",
+            "max_iterations 1: 1 answer of the planner was counted; raise max_iterations",
         ),
         (
             Limits(max_iterations=2),
-            "max_iterations 2: 2 calls of the model were made; raise max_iterations",
+            "max_iterations 2: 2 answers of the planner were counted; raise max_iterations",
         ),
         (
             Limits(max_tool_calls=2),

@@ -48,10 +48,11 @@ How a run can stop
     Kill: the verb commits cancelled, then the Host cancels the run (R1: it can write no more). R11:
     the text in progress and the notes of a local run are kept, and of another run what it flushed.
     ``complete`` and ``fail`` from outside do the same, without the note of the text.
-    End: a result, `TaskFailed` or any other exception of the work ends the Task (R21: only the
-    death of a process leaves an attempt without an end). The Host retries the write while the run
-    owns the Task. An end that cannot be stored becomes ``engine/unstorable_end``. A result that
-    comes too late is dropped, with an event (R10).
+    End: R21: a result, `TaskFailed` or any other exception of the work ends the Task. The death of
+    the process, a cancellation from outside, a ``KeyboardInterrupt`` or a store that cannot be read
+    at entry ends only the attempt. The Host retries the write while the run owns the Task. An end
+    that cannot be stored becomes ``engine/unstorable_end``. A result that comes too late is
+    dropped, with an event (R10).
     Drain: each run lets go at its next safe point; its Task stays running, without an owner, and
     claimable (R9), or becomes paused. A run that reaches no safe point in time is cancelled, and
     its Task keeps its last commit.
@@ -88,6 +89,11 @@ Parents and children
     looks at its parent when it is entered, and the polling looks at parents elsewhere. If a child
     asks people for something, its parent pauses and passes the request on; a decision resumes both.
     If a process dies between two such writes, `Family.look_again` finds it from the records.
+    R18: a family has one budget. The commit that announces a child grants it a part of what its
+    parent has left, and the child keeps within this grant. Its account (`Host.account`) says what
+    it used. That is counted once, when the parent settles the child; the rest goes back to the
+    parent. A changed grant is posted to the child (`Host.regrant`). A child that must not begin any
+    more is stored as cancelled (`Host.fence`), so that it cannot spend a grant that was given back.
 
 One bad record
     R22: a record that cannot be read, or a Task whose handling raises, is logged once and hides no

@@ -151,8 +151,6 @@ class Admission:
         self._unreadable: dict[str, int] = {}
         """By Task: the step whose state the substrate could not read."""
 
-    # Tasks that this Host dispatches
-
     async def bind(
         self,
         principal: Principal | None,
@@ -216,8 +214,6 @@ class Admission:
         if given is None and granted is None:
             return known
         return bound_to(principal, named, given, granted)
-
-    # Tasks that are stored
 
     async def admit(self, record: Record) -> Principal:
         """The principal for which this Host runs a stored Task.
@@ -291,7 +287,11 @@ class Admission:
                 task_id,
             )
         if self._unreadable and self._unreadable.get(task_id) == record.step:
-            raise CannotStart("the substrate of this Host cannot read its state", task_id)
+            raise CannotStart(
+                "the substrate of this Host cannot read its state; run it on the Host that wrote "
+                "the state, or kill it",
+                task_id,
+            )
 
     async def _of_older(self, record: Record) -> tuple[str, str]:
         """The principal in the ``run.started`` of a Task without terms; empty if there is none.
@@ -395,7 +395,7 @@ class Admission:
         if (name, tenant) not in self._complained:
             remember(self._complained, (name, tenant), None)
             _log.warning(
-                "task %r is left for another host: this Host does not act for %s; give it "
+                "task %r is left for another Host: this Host does not act for %s; give it "
                 "acts_for= if it should (this is logged once)",
                 task_id, whom,
             )  # fmt: skip

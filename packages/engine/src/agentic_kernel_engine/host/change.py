@@ -110,7 +110,7 @@ async def change(
         waited += 1
         if waited > SPELLS:
             raise StoreError(
-                f"a write of another host to task {shown(task_id)} has not been acknowledged for "
+                f"a write of another Host to task {shown(task_id)} has not been acknowledged for "
                 f"{SPELLS * SPELL * STALLED:.0f} seconds; check the store and try again"
             )
         await acknowledged(store, task_id, before.version)

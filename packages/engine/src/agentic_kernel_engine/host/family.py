@@ -56,8 +56,6 @@ class Family:
         self._verbs = verbs
         self._max_attempts = max_attempts
 
-    # The verbs of every caller
-
     async def resume(
         self,
         task_id: str,
@@ -105,8 +103,6 @@ class Family:
         else:
             self._live.start(record, arrival)
 
-    # The verbs of a run for its own children
-
     async def spawn(
         self,
         run: Run,
@@ -133,7 +129,7 @@ class Family:
             return Receipt(record.task, False, record.version)
 
     async def account(self, task_id: str) -> Account:
-        """What a Task has used, as its record says (R18).
+        """Return the use of a Task's grant, as the Task's record says (R18).
 
         Raises:
             TaskNotFound: No such Task is stored.
@@ -190,8 +186,6 @@ class Family:
         if (await self._parts.load(task_id)).parent != run.task_id:
             raise TaskNotFound(task_id)
         run.delegates = True
-
-    # What follows from a change
 
     def follow(self, run: Run) -> None:
         """After a run is gone, kill a killed Task's children, or look again at a paused Task."""

@@ -206,8 +206,6 @@ class Host(Decisions, Queries):
     ) -> None:
         await self.close()
 
-    # Runtime
-
     async def dispatch(
         self,
         task: Task,
@@ -278,8 +276,8 @@ class Host(Decisions, Queries):
                 principal = await self._live.admission.principal_of(above)
         bound = await self._live.admission.bind(principal, limits, task.id, grant)
         await self._join()
-        seat = self._live.seat(task.id, parent)
-        return await self._verbs.dispatch(task, parent, seat, bound)
+        arrival = self._live.arrival_in_slot(task.id, parent)
+        return await self._verbs.dispatch(task, parent, arrival, bound)
 
     @property
     def meters(self) -> bool:
@@ -287,7 +285,7 @@ class Host(Decisions, Queries):
         return self._meters
 
     async def account(self, task_id: str) -> Account:
-        """What a Task has used of its grant, as its record says (R18).
+        """Return the use of a Task's grant, as the Task's record says (R18).
 
         Raises:
             TaskNotFound: No such Task is stored.
@@ -379,8 +377,6 @@ class Host(Decisions, Queries):
         for name in ("code", "message", "metadata"):
             values.encode(getattr(failure, name), f"failure.{name}")
         return await self._verb(task_id, lambda key: self._family.end(key, mutation))
-
-    # Conveniences
 
     async def outcome(self, task_id: str) -> Outcome:
         """The Task's snapshot, the reason why it ended or paused, its usage, events and state."""

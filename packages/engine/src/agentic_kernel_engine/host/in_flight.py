@@ -62,7 +62,10 @@ class Slots:
             CannotStart: The Host is draining.
         """
         if self.closed:
-            raise CannotStart("this Host is draining and starts nothing more", task_id)
+            raise CannotStart(
+                "this Host is draining and starts nothing more; dispatch it on another Host",
+                task_id,
+            )
 
     async def wait(self, task_id: str) -> None:
         """Take a slot as soon as one is free, first come first served.

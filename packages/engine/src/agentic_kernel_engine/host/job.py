@@ -59,7 +59,7 @@ class Job:
     state: Any
     """The state of the last commit; None at the first entry."""
     terms: Terms
-    """What was set at dispatch: the principal's name and tenant, limits, and the grant."""
+    """The terms that were set at dispatch: the principal's name and tenant, limits, the grant."""
     grants: Mapping[str, Mapping[str, Any]]
     """The grants of children by id, as the run has recorded them; `spawn` stores a child's grant
     with the child (R18)."""
@@ -338,7 +338,7 @@ class Job:
         return await self._children.spawn(self._run, task, limits, grant)
 
     async def account(self, task_id: str) -> Account:
-        """What a Task of the same family has used of its grant, as its record says (R18).
+        """Return the use of the grant of a Task of the same family, as its record says (R18).
 
         Raises:
             TaskNotFound: No such Task is stored.

@@ -45,15 +45,17 @@ _log = logging.getLogger(__name__)
 
 
 class LiveRuns:
-    """The runs of one Host, keyed by Task and owner (R7).
+    """The runs of one Host.
 
-    A run gives its slot back when its coroutine is done; a run that does not unwind keeps it.
+    A Task has at most one current run here. Its earlier runs are live until they have unwound. A
+    run gives its slot back when its coroutine is done; a run that does not unwind keeps it (R7: an
+    abandoned run is reported).
 
     Args:
         substrate: Does the work of Tasks; None for a control plane.
         kinds: The runtime kinds that this Host serves; None for every kind.
         job: Makes the substrate's handle on a run.
-        follow: Called when a run is gone that ended for a reason from outside.
+        follow: Called after a run has gone that was ended from outside.
         admission: Decides which stored Tasks this Host may take.
         max_in_flight: The number of slots; None for no limit.
         unwind_timeout: Seconds after which a run that was told to unwind is reported abandoned.
@@ -100,18 +102,29 @@ class LiveRuns:
         """True if this Host runs Tasks of this kind."""
         return self.can_run and (self.kinds is None or kind in self.kinds)
 
+    def not_served(self, task: Task) -> CannotStart:
+        """The refusal of a Task that this Host does not run."""
+        if not self.can_run:
+            return CannotStart(
+                "this Host is a control plane; give it a substrate to run Tasks", task.id
+            )
+        served = ", ".join(sorted(self.kinds or ()))
+        return CannotStart(
+            f"kind {task.runtime_kind!r} is not served here; this Host serves: {served}", task.id
+        )
+
     def arrival(self, task_id: str, *, in_slot: bool = False) -> Arrival:
         """Announce a run that is being set up; ``in_slot`` is True if the caller took a slot."""
         return Arrival(self._arriving, self.slots, task_id, in_slot=in_slot)
 
-    def seat(self, task_id: str, parent: str | None) -> Arrival:
+    def arrival_in_slot(self, task_id: str, parent: str | None) -> Arrival:
         """Take a slot for a Task, unless it uses the slot of its parent's run here (R9).
 
         Raises:
             CannotStart: All slots are taken, or the Host is draining.
         """
         arrival = self.arrival(task_id)
-        if not self._houses(parent):
+        if not self._uses_slot_of(parent):
             arrival.take()
         return arrival
 
@@ -124,14 +137,14 @@ class LiveRuns:
             return False
         try:
             principal = await self.admission.admit(record)
-            if not self._houses(record.parent):
+            if not self._uses_slot_of(record.parent):
                 arrival.take()
         except CannotStart:
             return False
         arrival.principal = principal
         return True
 
-    def _houses(self, parent: str | None) -> bool:
+    def _uses_slot_of(self, parent: str | None) -> bool:
         """True if a run of the parent is here; mark that run as one with children."""
         run = None if parent is None else self.current.get(parent)
         if run is None:
@@ -285,9 +298,9 @@ class LiveRuns:
     ) -> None:
         """Commit the run's end; try again while the run still owns the Task (R4, R21).
 
-        An end that cannot be stored is replaced by a failure that can be stored. Because another
-        fault than a `StoreError` may pass too, that is done after three of them. While the store
-        fails, each wait is longer than the last, and a kill may come in between.
+        After three faults that are not a `StoreError`, the end is replaced by a failure that can be
+        stored. While the store fails, each wait is longer than the last, and a kill may come in
+        between.
         """
         delay, left = 0.02, 3
         self._tell_of(run, raised)
@@ -377,8 +390,8 @@ class LiveRuns:
         record = run.record
         self.admission.cannot_read(record)
         _log.warning(
-            "task %r is left for another host, because this one cannot read its state: %s; kill "
-            "the Task if no other host can",
+            "task %r is left for another Host, because this one cannot read its state: %s; kill "
+            "the Task if no other Host can",
             run.task_id, reason,
         )  # fmt: skip
         await self._let_go(run, uncounted=True)
@@ -416,7 +429,7 @@ class LiveRuns:
             uncounted: True to take back the attempt that this Host's acquisition counted.
         """
 
-        async def leave(before: Record) -> Decided:
+        async def decide(before: Record) -> Decided:
             if owner is None or before.owner != owner:
                 return None
             if pause or pause_waits(before):
@@ -430,7 +443,7 @@ class LiveRuns:
             attempts = 0 if anew else max(before.attempts - uncounted, 0)
             return successor(before, owner=None, attempts=attempts), [released]
 
-        await self.change(task_id, leave)
+        await self.change(task_id, decide)
 
     async def change(self, task_id: str, decide: Decide) -> Record | None:
         """Change a Task that no run here can write to; return its next record if it is changed."""
@@ -443,7 +456,7 @@ class LiveRuns:
     def unwinding(self, run: Run) -> None:
         """Watch a run that was told to unwind; report it if it does not unwind in time (R7)."""
 
-        def report() -> None:
+        def abandoned() -> None:
             if run.root is not None and not run.root.done():
                 _log.warning(
                     "task %r: a run did not unwind within %g seconds and is abandoned; its "
@@ -455,7 +468,7 @@ class LiveRuns:
                     Event(vocabulary.RUN_ABANDONED, {"by": run.owner}, self.parts.clock()),
                 )
 
-        asyncio.get_running_loop().call_later(self.unwind_timeout, report)
+        asyncio.get_running_loop().call_later(self.unwind_timeout, abandoned)
 
     async def drain(self, *, pause: bool, timeout: float) -> None:
         """Let every run go at its next safe point.
@@ -529,15 +542,16 @@ class Arrival:
         self.give_up()
 
 
-def _awaitable(value: Any, said: str) -> Any:
-    """What a foreign method gave, if it can be awaited.
+def _awaitable(value: Any, method: str) -> Any:
+    """Return the value that a foreign method gave, if it can be awaited.
 
     Raises:
         TypeError: It cannot; most often ``async`` is missing before ``def``.
     """
     if hasattr(type(value), "__await__"):
         return value
-    raise TypeError(f"{said} gave {edges.came(value)}, which cannot be awaited; write 'async def'")
+    came = edges.came(value)
+    raise TypeError(f"{method} gave {came}, which cannot be awaited; write 'async def'")
 
 
 async def _until_done(runs: Sequence[Run], timeout: float) -> None:

@@ -34,7 +34,7 @@ class News:
         self.closed = False
         """True after the Host is closed: no more news comes."""
         self.observed = observer is not None
-        """True if someone hears of events when they are emitted."""
+        """True if an observer or a follower receives events when they are emitted."""
         self._parts = parts
         self._observer = observer
         self._desk = desk
@@ -119,7 +119,7 @@ class News:
 
         Args:
             here: The record of the Task's run if it runs here. The store is not read then: this
-                Host makes the next commit itself, or its watch notices that another made it.
+                Host makes the next commit itself, or its polling notices that another made it.
 
         Raises:
             TaskNotFound: No such Task is stored, or it was pruned meanwhile.
@@ -176,7 +176,7 @@ class News:
     def end_of(self, task_id: str) -> Waiter:
         """A wait for the end or the first pause of a Task that is not dispatched yet.
 
-        So none is missed. The caller ends the wait by `leave`.
+        The caller registers it before the dispatch, so it misses no commit. It ends it by `leave`.
         """
         return self.waiter(task_id, 0, _AT_REST)
 

@@ -59,7 +59,8 @@ class RunEnded(asyncio.CancelledError):
     """The run no longer owns its Task and is being unwound; let this exception pass.
 
     Attributes:
-        reason: ``paused``, ``released``, ``killed``, ``ended`` (from outside) or ``lost``.
+        reason: ``finished``, ``paused``, ``released``, ``killed``, ``ended`` (from outside) or
+            ``lost``.
     """
 
     def __init__(self, reason: str) -> None:
@@ -408,7 +409,7 @@ class Run(FifoLock):
         try:
             found = await stored(self._home.parts.store, self.task_id, after)
         except StoreError as fault:
-            # Nothing is written, so the Task stays with this Host, whose watch runs it again.
+            # Nothing is written, so the Task stays with this Host, whose polling runs it again.
             _log.warning("task %r goes on at its next attempt: %s", self.task_id, said(fault))
             self.end("released")
             raise RunEnded("released") from fault

@@ -57,13 +57,11 @@ class TakeOver:
         """
         record = await self._store.load(task_id)
         if not self._live.serves(record.task.runtime_kind):
-            raise CannotStart(
-                f"this Host does not run Tasks of kind {record.task.runtime_kind!r}", task_id
-            )
+            raise self._live.not_served(record.task)
         if record.task.status is not TaskStatus.RUNNING:
             return Receipt(record.task, False, record.version)
         principal = await self._live.admission.admit(record)
-        with self._live.seat(task_id, record.parent) as arrival:
+        with self._live.arrival_in_slot(task_id, record.parent) as arrival:
             arrival.principal = principal
             claimed = await self._claim(task_id)
             if claimed is None:
@@ -98,8 +96,8 @@ class TakeOver:
         """Take up every claimable Task of the kinds served, as long as there are free slots.
 
         Args:
-            patient: True if a Task whose runs died waits for its `Backoff`, and if the search stops
-                after a page of which nothing was taken, to go on there at the next call.
+            patient: True to skip Tasks whose back-off has not passed. The search then stops after a
+                page from which this Host took no Task; the next call continues there.
         """
         taken: list[str] = []
         after = self._searched if patient else None
@@ -129,15 +127,16 @@ class TakeOver:
         act: Callable[[Record], Awaitable[None]],
         *,
         patient: bool,
-        housed: bool = False,
+        in_parents_slot: bool = False,
     ) -> None:
-        """Act on every record of a page while there is room, each principal's on their own.
+        """Act on every record of a page while there is a free slot, each principal's on their own.
 
-        So a resolver that is slow for one principal delays nobody else, and a refused principal is
-        asked for once.
+        So a resolver that is slow for one principal does not delay other principals, and a refused
+        principal is asked for once.
 
         Args:
-            housed: True if the Tasks use the slot of a run that is here, so that there is room.
+            in_parents_slot: True if each Task uses the slot of its parent's run here, so that it
+                needs no free slot.
         """
         admission = self._live.admission
 
@@ -145,7 +144,7 @@ class TakeOver:
             if patient and admission.refused_lately(who):
                 return
             for record in records:
-                if not (housed or self._live.slots.free):
+                if not (in_parents_slot or self._live.slots.free):
                     return
                 with self._parts.complaints.sparing(record.task.id, record.version):
                     await act(record)
@@ -171,7 +170,7 @@ class TakeOver:
                     continue
                 with self._parts.complaints.sparing(record.task.id, record.version):
                     await self.claim(record.task.id)
-            await self._wake(housed=True, parent=run.task_id)
+            await self._wake(in_parents_slot=True, parent=run.task_id)
 
     async def wake(self) -> None:
         """Resume the paused Tasks of the kinds served that are due, while slots are free."""
@@ -181,11 +180,13 @@ class TakeOver:
             if self._due is None or not woken:
                 return
 
-    async def _wake(self, *, housed: bool = False, **which: Any) -> tuple[Sequence[Record], int]:
+    async def _wake(
+        self, *, in_parents_slot: bool = False, **which: Any
+    ) -> tuple[Sequence[Record], int]:
         """Resume the Tasks of one page of those that are due, if this Host may take them.
 
         Args:
-            housed: As for `_each`.
+            in_parents_slot: As for `_each`.
 
         Returns:
             The page, and the number of Tasks that went on.
@@ -206,7 +207,7 @@ class TakeOver:
             receipt = await self._family.resume(record.task.id, None, record.version)
             woken += receipt.changed
 
-        await self._each(page, wake, patient=True, housed=housed)
+        await self._each(page, wake, patient=True, in_parents_slot=in_parents_slot)
         return page, woken
 
     async def look_again(self) -> None:
@@ -239,7 +240,7 @@ class TakeOver:
             # claim the Task, so it lets the Task go.
             await self._live.leave(task_id, latest.owner)
             return
-        with self._live.seat(task_id, latest.parent) as arrival:
+        with self._live.arrival_in_slot(task_id, latest.parent) as arrival:
             arrival.principal = principal
             acquired = await self._acquire_anew(latest)
             if acquired is not None:
@@ -293,7 +294,7 @@ class Backoff:
         return False
 
     def rings(self) -> bool:
-        """True once after the earliest delay has passed that `over` has met since the last True."""
+        """True once after the earliest delay that `over` reported has passed."""
         if self._next is None or self._clock() < self._next:
             return False
         self._next = None

@@ -53,7 +53,7 @@ _DISPATCH = Dispatch()
 
 
 class Verbs:
-    """Dispatch, pause, resume, end and post, each on one Task.
+    """The verbs dispatch, pause, resume, end, fence, regrant and post, each on one Task.
 
     Every method raises `TaskNotFound` for an unknown id and `StoreError` if the store fails. Only
     `dispatch` shields its own write; the Host runs the other methods in tasks of its own.
@@ -89,16 +89,8 @@ class Verbs:
             check_labels(task)
         if task.status is not TaskStatus.NOT_STARTED:
             raise IllegalTransition(task.id, task.status, Dispatch.verb)
-        if not self._live.can_run:
-            raise CannotStart(
-                "this Host is a control plane; give it a substrate to run Tasks", task.id
-            )
         if not self._live.serves(task.runtime_kind):
-            served = ", ".join(sorted(self._live.kinds or ()))
-            raise CannotStart(
-                f"kind {task.runtime_kind!r} is not served here; this Host serves: {served}",
-                task.id,
-            )
+            raise self._live.not_served(task)
 
     async def dispatch(
         self,

@@ -1,19 +1,24 @@
 """The bounded loop: plan, authorize, execute, observe; and the data types that it works with.
 
-One step goes from the decisions that wait to one durable write. `Loop.step` shows the order:
+One step goes from the decisions that wait to the durable write that ends it. Only a step with
+effects or children makes further writes (7). `Loop.step` shows the order:
 
 1. Decisions. The run acts on the inbox: an approval, an answer, new limits, a single step. R12: the
    step's commit consumes them, so a crash before it leaves them in the inbox.
-2. Progress and limits. A stalled run gets a corrective message or ends. A limit that is reached
+2. Progress and limits. A stalled run gets a corrective message or ends. The run tells children of
+   changed grants. R18: until a child knows that its grant was cut, the whole grant counts. So the
+   run waits for the children before a limit ends it only because of that. A limit that is reached
    ends the run before it spends more.
 3. Compaction. A summary may replace the first entries of the transcript. R15: the transcript is
    data in the Task's history, and the state holds only a cursor into it. Compaction appends the
    summary to the history and moves the cursor, so the state does not grow with the run. An entry
    reads the history after the cursor once.
-4. Context: transcript, tools, goals, the budget that is left, and recalled memory.
+4. Context: transcript, tools, goals, the budget that is left, and recalled memory. Before the run
+   recalls, it writes the items of the last step into the memory.
 5. Reservation and plan. R17: before each call a durable commit carries the most that the call may
    use up. Usually that is the commit of the step before, so the reservation costs no write. The
-   real usage replaces it after the call.
+   real usage replaces it after the call. If a call fails, middleware may have it made again
+   (`retries`). Before the next call a commit counts what the failed one used, and reserves again.
 6. Authorization. The policy decides once about each action. An action that needs a person gets a
    digest of the canonical action and its place, and the Task pauses. A decision names that digest,
    so it fits this one action only, and it is used once. If middleware changes the arguments
@@ -21,8 +26,9 @@ One step goes from the decisions that wait to one durable write. `Loop.step` sho
 7. Actions. Tool calls come first, as many as the limits leave. If one of them has an effect, a
    commit records the idempotency keys of these calls first: the effects are prepared. If a child
    gives room back for more calls, another commit prepares those. The key is made of the Task,
-   the step, the index and the digest of the arguments, so it is the same after a crash. R14: this
-   commit also proves, just before the effect, that the Host still owns the Task.
+   the step, the index and the digest of the arguments, so it is the same after a crash. R1: only
+   the owner can commit, so this commit also proves, just before the effect, that the Host still
+   owns the Task.
    A delegation commits the child's id before it spawns the child (R13: a crash does not spawn it
    twice). R18: the same commit reserves the child's grant, a part of what the Task has left. A join
    waits for the child and passes the child's requests on to people. A pause takes effect during

@@ -50,9 +50,9 @@ async def authorize(policy: Policy | None, run: LoopRun, at_hand: AtHand, contex
     """Ask the policy once about every action of a plan; without a policy every action is allowed.
 
     A policy that raises or returns no `Decision` denies the action. An action that needs an
-    approval is denied if the answer asks people to approve more than `SHOWN` bytes. A call that the
-    planner marked as refused is not made, so the policy is not asked about it; nor are people asked
-    about a call of a tool that the planner was not offered, because it is not made either.
+    approval is denied if the answer asks people to approve more than `SHOWN` bytes. The policy is
+    not asked about a call that the planner marked as refused. People are not asked about a call of
+    a tool that the planner was not offered. Neither call is made.
 
     Returns:
         False if no action can wait for people; `wait_for_people` is then not needed.

@@ -1,4 +1,7 @@
-"""Budget cuts: a run that only an unheard cut stops waits until its children have heard (R18)."""
+"""Budget cuts: before a cut ends a run, the run waits until its running children know the cut.
+
+R18: until a child has heard that its grant was cut, the whole grant counts.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _LONGEST: Final = 1.0
 
 
 async def attend(run: LoopRun) -> None:
-    """At the beginning of a step: tell children of changed grants, and make room at a limit."""
+    """Tell children of changed grants, and make room at a limit. Each step begins with it."""
     if run.untold:
         await announce(run)
     if run.state.at_hand is None and run.exceeded() is not None:
@@ -41,9 +44,8 @@ async def make_room(
 
     Until a child has heard of a cut, its whole grant counts. If the action would fit without that,
     the run waits for the children to hear of the cut or to end. Meanwhile a pause takes effect, a
-    change of the limits is acted on, and `max_seconds` ends the wait. A child that is paused hears
-    nothing before it goes on, and a store that cannot be reached tells nothing: no run waits for
-    these.
+    change of the limits is acted on, and `max_seconds` ends the wait. The run does not wait for a
+    paused child, which reads the cut only when it goes on, nor for a store that cannot be reached.
 
     Args:
         fits: Returns True if the next action fits limits like these.

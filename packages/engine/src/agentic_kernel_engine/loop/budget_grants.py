@@ -239,7 +239,7 @@ def place_of(run: LoopRun, grant: Grant) -> Metering | None:
 
 
 def _left(run: LoopRun, calls: int) -> Amounts:
-    """What is left for children after the run's own next call and its open tool calls."""
+    """The budget that is left for children after the run's own next call and open tool calls."""
     begun = (Amounts(tool_calls=calls),) if calls else ()
     return minus(run.shared, run.own, run.shares().taken, worst_case(run.worst), *begun)
 

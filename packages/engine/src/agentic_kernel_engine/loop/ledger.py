@@ -147,8 +147,6 @@ class Ledger(Generic[S]):
         else:
             self.events = [Checked(type, data)]
 
-    # Spending and limits
-
     def spend(self, usage: Usage) -> None:
         """Count one call of a model."""
         spent = self.state.spent
@@ -239,8 +237,6 @@ class Ledger(Generic[S]):
             return StopReason.MAX_FAILURES
         return None
 
-    # Decisions
-
     def apply_decisions(
         self,
         act: Callable[[Mapping[str, Any]], bool],
@@ -320,8 +316,6 @@ class Ledger(Generic[S]):
         self.state.limits = wanted
         self._changed()
 
-    # The budget of the family (R18)
-
     @property
     def shared(self) -> Amounts:
         """The limits of the Task that its children share."""
@@ -331,7 +325,7 @@ class Ledger(Generic[S]):
 
     @property
     def own(self) -> Amounts:
-        """What the Task itself has spent and reserved; its children are not counted."""
+        """The spending and the reservation of the Task itself; its children are not counted."""
         return self._with_begun(used_by(self.state.spent, getattr(self.state, "reserved", None)))
 
     @property
@@ -437,7 +431,7 @@ class Ledger(Generic[S]):
             self._handed.pop(child, None)
 
     def used(self, reason: StopReason) -> Amounts:
-        """What the Task and its settled children have used when the run ends for this reason.
+        """The use of the Task and its settled children when the run ends for this reason.
 
         After an error the last call may have been made, so its reservation counts as used. Tool
         calls that may have been made count after every end.
@@ -445,8 +439,6 @@ class Ledger(Generic[S]):
         error = reason is StopReason.ERROR
         spent = self.own if error else self._with_begun(used_by(self.state.spent))
         return spent if self.state.shares is None else plus(spent, self.state.shares.used)
-
-    # Commits
 
     async def commit(self, *, progress: bool = False) -> None:
         """Make the ledger durable, and go on.

@@ -185,10 +185,10 @@ class PlannerCalls:
     async def _recovered(
         self, run: LoopRun, context: Context, fault: BaseException, own: Exception | None
     ) -> CheckedPlan | Exception | None:
-        """What middleware answers in place of a failed call; if it lets the call be made again, the
-        last error of the Loop's own planner.
+        """Return the plan that middleware gives instead of the failed call.
 
-        It is called while the error is handled, and raises it again if nothing recovers it.
+        If the call may be made again, return the last error of the Loop's own planner. Call this
+        while the error is handled: it raises the error again if no middleware recovers from it.
         """
         raised = not_unwinding(fault, "the planner")
         error, used = _use_of(raised, run)
@@ -425,8 +425,10 @@ def checked_plan(answer: Any, run: LoopRun | None = None) -> CheckedPlan:
                 if not type(action.tool) is type(action.id) is type(action.refused) is str:
                     _check_texts(action, TEXTS[ToolCall], f"actions[{index}].")
                 if len(action.tool) > NAME or len(action.id) > NAME:
+                    longer = max(len(action.tool), len(action.id))
                     raise InvalidValue(
-                        f"actions[{index}]", f"has a name or an id of over {NAME} characters"
+                        f"actions[{index}]",
+                        f"has a name or an id of {longer:,} characters; at most {NAME} are allowed",
                     )
                 values.check(action.arguments, f"actions[{index}].arguments")
                 readable = readable and type(action.arguments) is dict
@@ -505,4 +507,7 @@ def _check_usage(usage: Any, code: str) -> None:
         if type(used) not in ((int, float) if name == "cost" else (int,)) or not (
             0 <= used <= LARGEST
         ):
-            raise PlannerError(code, f"usage.{name} is not a number from 0 to {LARGEST:,}")
+            shown = edges.came(used)
+            raise PlannerError(
+                code, f"usage.{name} must be a number from 0 to {LARGEST:,}, not {shown}"
+            )

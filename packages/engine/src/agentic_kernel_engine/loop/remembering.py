@@ -56,9 +56,10 @@ def session_of(task: Task) -> str:
     """
     session = task.metadata.get(SESSION, task.id)
     if not isinstance(session, str) or not 0 < len(session) <= MAX_NAME:
+        came = f"{len(session):,} characters" if isinstance(session, str) else edges.came(session)
         raise TaskFailed(
             "engine/bad_session",
-            f"metadata[{SESSION!r}] must be a string of 1 to {MAX_NAME} characters",
+            f"metadata[{SESSION!r}] must be a string of 1 to {MAX_NAME} characters, not {came}",
         )
     return session
 
@@ -260,6 +261,10 @@ def seeds(given: Sequence[str]) -> Sequence[str]:
     """
     found = edges.several(given, "seed_memory", "texts", SEEDS)
     texts = tuple(edges.text(text, f"seed_memory[{at}]") for at, text in enumerate(found))
-    if sum(map(len, texts)) > CHARACTERS:
-        raise InvalidValue("seed_memory", f"is longer than {CHARACTERS:,} characters in all")
+    length = sum(map(len, texts))
+    if length > CHARACTERS:
+        raise InvalidValue(
+            "seed_memory",
+            f"is {length:,} characters long in all, and at most {CHARACTERS:,} are allowed",
+        )
     return texts

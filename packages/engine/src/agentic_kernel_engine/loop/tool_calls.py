@@ -238,9 +238,9 @@ async def _prepare(
 ) -> None:
     """Commit that these effects are about to begin; none has begun when this returns.
 
-    The commit also proves that this Host still owns the Task (R14). Only calls that the limits
-    leave room for are prepared. So each prepared call that is not settled may have been made, and
-    is within the limits (R18).
+    The commit also proves that this Host still owns the Task (R1: only the owner commits). Only
+    calls that the limits leave room for are prepared. So each prepared call that is not settled may
+    have been made, and is within the limits (R18).
 
     Args:
         calls: The indexes of the calls, in their order.

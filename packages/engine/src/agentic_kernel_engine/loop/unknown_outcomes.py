@@ -1,7 +1,8 @@
 """Unknown outcomes: tool calls that a run does not make, though an earlier run may have made them.
 
-A crash after a commit prepared the effect of a call hides if the call was made. A tool that may not
-be called again gets the observation ``indeterminate``: a planner or a person finds out.
+If a crash follows the commit that prepared a call, the next run cannot know whether the call was
+made. If the tool may not be called again, the call gets the observation ``indeterminate``, and a
+planner or a person has to find out.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Shares(msgspec.Struct, gc=False, omit_defaults=True):
     grants: dict[str, Grant] = {}
     """The open grants by the child's id."""
     used: Amounts = NONE_USED
-    """What the settled children used."""
+    """The use of the settled children."""
     granted: Amounts | None = None
     """The Task's own grant, if it has changed since the Task was started."""
     seq: int = 0
@@ -89,14 +89,14 @@ class Shares(msgspec.Struct, gc=False, omit_defaults=True):
 
     @property
     def taken(self) -> Amounts:
-        """What is not left for the Task itself: used by settled children, and open grants."""
+        """The part that is not left for the Task: the use of settled children, and open grants."""
         if not self.grants:
             return self.used
         return plus(self.used, *(grant.amounts for grant in self.grants.values()))
 
 
 class Account(msgspec.Struct, gc=False):
-    """What a Task has used of its grant, as its record says."""
+    """The use of a Task's grant, as its record says."""
 
     spent: Amounts
     """Its own spending and that of the children that it settled. If the Task runs, or was ended
@@ -116,7 +116,7 @@ class Account(msgspec.Struct, gc=False):
 
     @property
     def total(self) -> Amounts:
-        """What the Task has used and reserved, and its open grants."""
+        """The sum of the Task's use, its reservation and its open grants."""
         if not self.grants:
             return self.spent
         return plus(self.spent, *(grant.amounts for grant in self.grants.values()))
@@ -136,7 +136,7 @@ def settle(shares: Shares, child: str, account: Account | None) -> Amounts:
         account: The account of the ended child; None if it cannot be read.
 
     Returns:
-        What the child used.
+        The use of the child.
     """
     grant = shares.grants.pop(child)
     if account is None or not account.known:
@@ -186,7 +186,7 @@ def regrant(shares: Shares, before: Amounts, after: Amounts, own: Amounts) -> bo
     Args:
         before: The limits so far.
         after: The new limits.
-        own: What the Task itself has spent and reserved, and keeps back for its next call.
+        own: The amounts that the Task itself has spent, reserved, or keeps for its next call.
     """
     grants = list(shares.grants.values())
     left, room = minus(after, own, shares.used), minus(after, own, shares.taken)
@@ -199,9 +199,6 @@ def regrant(shares: Shares, before: Amounts, after: Amounts, own: Amounts) -> bo
             grant.told = None if grant.amounts == cap else cap
             changed = True
     return changed
-
-
-# What is stored
 
 
 class _Plan(msgspec.Struct, gc=False):
@@ -232,7 +229,7 @@ _durable = msgspec.json.Decoder(_Durable).decode
 
 
 def account_of(record: Record) -> Account:
-    """What a Task has used, as its record says.
+    """Return the use of a Task, as its record says.
 
     A Task that ended by itself left the note `USED`. After an end from outside its last state
     counts, with its reservation and with the tool calls that were prepared and not settled.

@@ -65,8 +65,8 @@ class FinalAnswer(
 
     output: Any
     refused: str = ""
-    """Reason why the model's text is not JSON, for the model, if the output is that text because of
-    it; "" otherwise. A text that fits as it is is no less an answer."""
+    """The reason why the model's text is not JSON, for the model. The output is then that text. ""
+    if the text is JSON. A text that fits the schema is still an answer."""
 
 
 class AskUser(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="ask_user"):

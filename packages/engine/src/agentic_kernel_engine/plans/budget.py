@@ -123,7 +123,7 @@ def worst_case(usage: Usage) -> Amounts:
 
 
 def used_by(spent: Spent, reserved: Usage | None = None) -> Amounts:
-    """What a run has used itself, with a reservation if a call may be under way."""
+    """The amounts that a run has used itself, with a reservation if a call may be under way."""
     more, calls = (NOTHING_USED, 0) if reserved is None else (reserved, 1)
     given = spent.input_tokens + more.input_tokens
     made = spent.output_tokens + more.output_tokens
@@ -187,8 +187,8 @@ def divide(
         caps: The caps of the children so far.
         before: The limits so far.
         after: The new limits.
-        left: What the new limits leave for the children together.
-        room: What they leave beside the children's grants; negative if it is too little.
+        left: The amounts that the new limits leave for the children together.
+        room: The amounts that they leave beside the children's grants; negative if too little.
     """
     columns = [
         _divided(list(held), *values, whole=name != "cost")

@@ -219,7 +219,7 @@ def reached(reason: StopReason, limits: Limits, spent: Spent, seconds: float = 0
 
 
 _COUNTED: Final[Mapping[StopReason, tuple[str, str, str]]] = {
-    StopReason.MAX_ITERATIONS: ("iterations", "call", "of the model were made"),
+    StopReason.MAX_ITERATIONS: ("iterations", "answer", "of the planner were counted"),
     StopReason.MAX_TOOL_CALLS: ("tool_calls", "tool call", "were made"),
     StopReason.MAX_FAILURES: ("failures", "action", "failed"),
 }

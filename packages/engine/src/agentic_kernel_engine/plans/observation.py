@@ -44,7 +44,7 @@ class Observation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     error: str = ""
     """Empty if the action went well; else a code of this module, or one that the tool gave."""
     message: str = ""
-    """What went wrong and what to do about it, for the planner."""
+    """The cause of the error and its remedy, for the planner."""
     call: str = ""
     """The provider's name for the call."""
     tool: str = ""

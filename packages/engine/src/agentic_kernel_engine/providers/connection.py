@@ -21,7 +21,7 @@ _LIBRARIES: Final = ("httpx", "httpx2")
 _TRIES: Final = 3
 """The most times that a request is sent: several kept-alive connections may have been closed."""
 _HINT: Final = re.compile(r"For further information visit \S+")
-"""What pydantic adds to each fault that it finds."""
+"""The hint that pydantic adds to each fault that it finds."""
 _DEEPEST: Final = 10
 """The most causes of an exception that are looked at."""
 

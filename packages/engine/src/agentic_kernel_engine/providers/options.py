@@ -90,7 +90,7 @@ class AnswerOptions:
     stop: str | Sequence[str] | None = None
     """Texts at which an answer ends, without the text itself; stored as a tuple."""
     effort: str | None = None
-    """How much a model thinks, by the API's words; None for the model's default."""
+    """The effort of the model's thinking, in the API's words; None for the model's default."""
 
     def __post_init__(self) -> None:
         check_tokens(self.max_tokens, "max_tokens")

@@ -30,7 +30,7 @@ UNWIND: Final = 5.0
 _loop_of_call: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar(
     "agentic_kernel_own_loop", default=None
 )
-"""The loop of the call whose task, or whose thread of a tool, this is."""
+"""The loop of the call to which this asyncio task, or this thread of a tool, belongs."""
 _pipes: Final[set[Any]] = set()
 """The sockets by which threads wake the loops. A runtime that is let go refers to its loop and the
 loop to it, so Python collects both at once, in any order; and a loop whose sockets were collected
@@ -74,7 +74,7 @@ class OwnLoop:
         return asyncio.get_running_loop() is self._loop
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
-        """Run a call to its end; the tasks that wait for the next call stand still after the last.
+        """Run a call to its end. While no call runs, the loop stands still with its other tasks.
 
         If another thread runs the loop, the call runs there. If that thread's own call ends first,
         or Ctrl-C ends it, this thread goes on to run the loop. Ctrl-C in a thread that waits
@@ -138,7 +138,8 @@ class OwnLoop:
 
         Raises:
             HostClosed: Another thread closed the loop.
-            RuntimeError: A tool calls, whose own call could not end.
+            RuntimeError: A tool of this runtime calls it. The call of that tool could then never
+                end.
         """
         if _loop_of_call.get() is self._loop:
             raise RuntimeError("a tool cannot close the runtime that runs it; close it outside")
@@ -232,6 +233,6 @@ async def _cancel_all() -> None:
 
 
 def _is_ours(task: asyncio.Task[Any]) -> bool:
-    """True if a task's coroutine is code of ours, such as the watch of a Host."""
+    """True if a task's coroutine is code of ours, such as the polling of a Host."""
     frame = getattr(task.get_coro(), "cr_frame", None)
     return frame is not None and frame.f_globals.get("__name__", "").startswith("agentic_kernel")

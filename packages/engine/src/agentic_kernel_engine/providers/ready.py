@@ -187,8 +187,8 @@ class ReadyRuntime(Host):
         else with `HostClosed`.
 
         Raises:
-            RuntimeError: This thread has a running event loop, so await `close` instead; or a tool
-                of the runtime calls.
+            RuntimeError: This thread has a running event loop, so await `close` instead. Or a tool
+                of this runtime calls it; the call of that tool could then never end.
         """
         _check_no_loop("close")
         own = self._own_loop

@@ -150,7 +150,7 @@ class Metering(Protocol):
 
     @abstractmethod
     async def account(self, job: Job, child: str) -> Account:
-        """What the child has used, as its record says.
+        """Return the use of the child's grant, as the child's record says.
 
         Raises:
             TaskNotFound: No such Task is stored there.
@@ -258,7 +258,7 @@ class Granting(Protocol):
 
     @abstractmethod
     async def account(self, task_id: str) -> Account:
-        """What a Task has used, as its record says."""
+        """Return the use of a Task's grant, as the Task's record says."""
         ...
 
     @abstractmethod

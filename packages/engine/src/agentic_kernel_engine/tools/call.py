@@ -275,8 +275,6 @@ def _at(root: str, problem: str) -> str:
     return f"{root}{problem}" if problem.startswith("[") else f"{root}: {problem}"
 
 
-# The calls of a batch
-
 Call = Callable[[], Coroutine[Any, Any, Observation]]
 """One call, not yet begun. It turns every failure into an observation."""
 

@@ -1,4 +1,4 @@
-"""Exceptions: by them a tool reports a failure, or asks to be called again."""
+"""Exceptions by which a tool reports a failure or asks for another call."""
 
 from __future__ import annotations
 

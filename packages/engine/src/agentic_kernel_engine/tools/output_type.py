@@ -17,7 +17,7 @@ T = TypeVar("T")
 LONGEST: Final = 2_000
 """The most characters of a message about a value that does not become the type."""
 _UNFIT: Final = (ValueError, AssertionError, msgspec.MsgspecError)
-"""What says that an answer is wrong; pydantic's ValidationError is a ValueError."""
+"""The exceptions that refuse an answer; pydantic's ValidationError is a ValueError."""
 _OWN: Final = "#/$defs/"
 
 

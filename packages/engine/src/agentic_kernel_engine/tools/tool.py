@@ -88,14 +88,24 @@ class ToolContext(msgspec.Struct, eq=False):
                 no person can be asked here: only a Loop can pause for an answer.
         """
         if self.answers is None:
-            raise ToolError("no person can be asked here", NOBODY_TO_ASK)
+            raise ToolError(
+                "no person can be asked here, because only a Loop can pause for an answer; run the "
+                "tool in a Loop, or pass the answer in its arguments",
+                NOBODY_TO_ASK,
+            )
         if not isinstance(question, str) or not 0 < len(question) <= LONGEST_QUESTION:
-            raise ToolError(f"a question must have 1 to {LONGEST_QUESTION:,} characters")
+            came = f"{len(question):,}" if isinstance(question, str) else edges.came(question)
+            raise ToolError(
+                f"a question must be text of 1 to {LONGEST_QUESTION:,} characters, not {came}"
+            )
         digest = hashlib.sha256(f"{self.key}\n{question}".encode("utf-8", "replace")).hexdigest()
         if digest in self.answers:
             return self.answers[digest]
         if len(self.answers) >= MOST_QUESTIONS:
-            raise ToolError(f"one call may ask {MOST_QUESTIONS} questions, and this is one more")
+            raise ToolError(
+                f"one call may ask {MOST_QUESTIONS} questions, and this is one more; ask several "
+                "things in one question"
+            )
         raise Unfinished({"kind": "question", "question": question, "digest": digest})
 
     def for_thread(self) -> ToolContext:
