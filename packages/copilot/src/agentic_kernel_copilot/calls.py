@@ -18,11 +18,11 @@ from typing import Any, Final
 from agentic_kernel_engine.loop import (
     POLICY_DENIED,
     UNKNOWN_TOOL,
-    End,
     Observation,
     StopReason,
     digest,
     key,
+    stopped,
 )
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.seams import (
@@ -152,12 +152,9 @@ class Calls:
                 call.digest = digest(call.action, self._place(call))
         verdict = call.decision.verdict
         if verdict == "stop":
-            raise End(StopReason.STOPPED, call.decision.reason or "the run was stopped")
-        if verdict == "deny":
-            return _failed(call, POLICY_DENIED, call.decision.reason or "it is not allowed")
-        if call.granted is False:
-            who, why = call.by or "a person", call.why or "no reason given"
-            return _failed(call, POLICY_DENIED, f"{who} refused it: {why}")
+            raise stopped(call.decision.reason)
+        if verdict == "deny" or call.granted is False:
+            return _failed(call, POLICY_DENIED, call.refusal(call.decision.reason))
         return None
 
     async def _begin(self, call: Call, tool: Tool) -> None:

@@ -84,7 +84,7 @@ from ..plans.decision import (
     require_approval,
     stop,
 )
-from ..plans.ending import End, PlannerError, failed, unhandled
+from ..plans.ending import End, PlannerError, failed, stopped, unhandled
 from ..plans.limits import Limits, Remaining, Spent, failed_too_often, unaffordable
 from ..plans.observation import (
     HANDLER_ERROR,
@@ -124,5 +124,6 @@ __all__ = [
     "Remaining", "Replay", "Route", "Schedule", "Shares", "Spent", "Stop", "StopReason", "Summary",
     "Thought", "ToolCall", "Transcript", "Turn", "TurnText", "Usage", "UserMessage", "continued",
     "deny", "digest", "failed", "failed_too_often", "key", "lineage", "on_behalf", "outcome",
-    "plan_of", "refuse_notes", "replay", "require_approval", "stop", "unaffordable", "unhandled",
+    "plan_of", "refuse_notes", "replay", "require_approval", "stop", "stopped", "unaffordable",
+    "unhandled",
 ]  # fmt: skip

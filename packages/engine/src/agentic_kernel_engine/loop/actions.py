@@ -23,7 +23,7 @@ from ..plans.action import (
     digest,
 )
 from ..plans.decision import ALLOW, ROUTES, Decision, Route, deny
-from ..plans.ending import End, unhandled
+from ..plans.ending import End, stopped, unhandled
 from ..plans.observation import NO_GOAL, POLICY_DENIED, SCHEMA_VALIDATION_FAILED, Observation
 from ..plans.reasons import StopReason
 from ..seams.planner import Context
@@ -149,7 +149,7 @@ async def carry_out(
                 own = isinstance(action, Stop)
                 why = action.reason if isinstance(action, Stop) else judgement.decision.reason
                 found[index] = DONE if own else NOT_BEGUN
-                run.ending = End(StopReason.STOPPED, why or "the run was stopped")
+                run.ending = stopped(why)
             case Route.ASK:
                 found[index] = DONE
                 run.after = partial(suspend, run, _question(run, index, cast("AskUser", action)))
@@ -191,13 +191,9 @@ def _on_record(run: LoopRun, action: Action) -> Observation:
 
 
 def _refused(action: Action, judgement: Judgement) -> Observation:
-    why = judgement.decision.reason
-    if judgement.granted is False:
-        why = f"{judgement.by or 'a person'} refused it: {judgement.why or 'no reason given'}"
+    why = judgement.refusal(judgement.decision.reason)
     call, tool = (action.id, action.tool) if isinstance(action, ToolCall) else ("", "")
-    return Observation(
-        error=POLICY_DENIED, message=why or "it is not allowed", call=call, tool=tool
-    )
+    return Observation(error=POLICY_DENIED, message=why, call=call, tool=tool)
 
 
 def _finish(run: LoopRun, action: FinalAnswer) -> Observation:

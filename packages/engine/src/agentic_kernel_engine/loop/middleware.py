@@ -11,7 +11,7 @@ from typing import cast
 from .. import values
 from ..plans.action import ToolCall, digest
 from ..plans.decision import ALLOW
-from ..plans.ending import End, PlannerError
+from ..plans.ending import End, PlannerError, stopped
 from ..plans.observation import POLICY_DENIED, Observation
 from ..plans.reasons import StopReason
 from ..seams.middleware import Hooks
@@ -121,7 +121,7 @@ async def _held_back(
     if decision.verdict == "allow":
         return None
     if decision.verdict == "stop":
-        run.ending = run.ending or End(StopReason.STOPPED, decision.reason or "the run was stopped")
+        run.ending = run.ending or stopped(decision.reason)
         return not_begun(planned)
     said = f"{decision.verdict}: {decision.reason}".rstrip(" :")
     return _denied(wiring, run, planned, f"not with the arguments that middleware gave it: {said}")

@@ -75,6 +75,16 @@ class Approvable(msgspec.Struct, omit_defaults=True, kw_only=True):
         """True if a person still has to decide about the action."""
         return bool(self.digest) and self.granted is None
 
+    def refusal(self, reason: str) -> str:
+        """The message for the planner about an action that the policy or a person refused.
+
+        Args:
+            reason: The reason that the policy gave.
+        """
+        if self.granted is False:
+            return f"{self.by or 'a person'} refused it: {self.why or 'no reason given'}"
+        return reason or "it is not allowed"
+
     def request(self, action: Action, reason: str) -> dict[str, Any]:
         """The request to people for an approval, as a part of the note ``engine/waiting_for``.
 

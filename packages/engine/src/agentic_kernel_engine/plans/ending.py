@@ -66,6 +66,11 @@ def failed(fault: TaskFailed) -> End:
     return End(StopReason.ERROR, message, code=fault.code, metadata=fault.metadata)
 
 
+def stopped(reason: str) -> End:
+    """The end of a run that a policy or a planner stopped, for this reason if it gave one."""
+    return End(StopReason.STOPPED, reason or "the run was stopped")
+
+
 class PlannerError(TaskFailed):
     """The provider behind a planner failed; ``code`` says how, ``<impl>/<code>``.
 
