@@ -12,7 +12,7 @@ from agentic_kernel import Task
 from agentic_kernel_conformance import Bounds, Mark
 from agentic_kernel_conformance.rules import RuleError
 from agentic_kernel_conformance.substrate_trial import Trial
-from agentic_kernel_conformance.substrate_verdict import Ledger
+from agentic_kernel_conformance.substrate_verdict import MarkLedger
 from agentic_kernel_conformance.substrate_world import Worker
 from agentic_kernel_engine import Record
 from agentic_kernel_engine.events import RESULT_DROPPED, TASK_PAUSED, stored
@@ -39,14 +39,14 @@ def taken_over(event: str, *, step: int) -> Trial:
 
 
 def test_what_a_host_writes_after_it_lost_the_task_settles_no_mark() -> None:
-    ledger = Ledger(taken_over(RESULT_DROPPED, step=5), BOUNDS)
+    ledger = MarkLedger(taken_over(RESULT_DROPPED, step=5), BOUNDS)
     ledger.judge([], whole=True)
     assert ledger.first == ["one"]
 
 
 def test_a_commit_of_the_owner_settles_the_marks_before_it() -> None:
     with pytest.raises(RuleError, match="the mark one was made again, although commit 1 came"):
-        Ledger(taken_over("script/done", step=6), BOUNDS)
+        MarkLedger(taken_over("script/done", step=6), BOUNDS)
 
 
 async def test_the_reason_of_a_pause_that_nobody_asked_for_is_told() -> None:

@@ -29,13 +29,13 @@ from .substrate_bounds import Bounds
 from .totals import Planned, planned
 from .trials import Campaign, Tally, Trials
 from .unproven import unproven
-from .unusable import UNUSABLE, Unusable
+from .unusable import UNUSABLE, UnusableFixtures
 
 _CLOSED = "feature closed: "
 _CAMPAIGN = pytest.StashKey[Campaign]()
 _OVERRUN = pytest.StashKey[Overrun]()
 _TOLD = pytest.StashKey[set[type]]()
-_FIXTURES = pytest.StashKey[Unusable]()
+_FIXTURES = pytest.StashKey[UnusableFixtures]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -86,7 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.stash[_TOLD] = set()
     _level(config)  # so that a level that does not exist ends the run before any test
-    config.stash[_FIXTURES] = Unusable()
+    config.stash[_FIXTURES] = UnusableFixtures()
     config.pluginmanager.register(config.stash[_FIXTURES], "agentic-kernel-conformance-fixtures")
     config.pluginmanager.register(_Gathering(config), "agentic-kernel-conformance-report")
 

@@ -23,7 +23,7 @@ from .substrate_bounds import Bounds
 from .substrate_factory import SubstrateFactory
 from .substrate_script import Fail, Say, Script
 from .substrate_trial import Stop, Trial
-from .substrate_verdict import Ledger, in_steps
+from .substrate_verdict import MarkLedger, in_steps
 from .substrate_wire import Gone
 from .substrate_work import SubstrateWork
 from .substrate_world import Worker, World
@@ -82,8 +82,6 @@ class Bench:
         step = max(1.0, len(places) / self.most)
         return [places[int(at * step)] for at in range(min(self.most, len(places)))]
 
-    # Moves
-
     async def begin(
         self,
         script: Script,
@@ -115,7 +113,7 @@ class Bench:
             if stop.what == "ended":
                 break
             if stop.what == "mark":
-                Ledger(trial, self.bounds)  # A mark that comes again and again ends the trial.
+                MarkLedger(trial, self.bounds)  # A mark that comes again and again ends the trial.
             if act is None:
                 stop.go()
             else:
@@ -213,8 +211,6 @@ class Bench:
             )
             stop.go()
 
-    # Verdicts
-
     async def events(self, trial: Trial) -> list[Event]:
         """Return all durable events of the Task."""
         found = await self.world.store.events(trial.task_id, limit=100_000)
@@ -225,7 +221,7 @@ class Bench:
         task, events = trial.task, await self.events(trial)
         if trial.record is not None and task.status is TaskStatus.CANCELLED:
             return
-        ledger = Ledger(trial, self.bounds)
+        ledger = MarkLedger(trial, self.bounds)
         reported = list(self.work.indeterminate(task, events))
         ledger.judge(reported, whole=task.status is _SUCCESS)
         if self.features.pauses:

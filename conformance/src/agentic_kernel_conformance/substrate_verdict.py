@@ -11,12 +11,12 @@ from .substrate_script import tokens
 from .substrate_trial import Seen, Trial
 
 
-class Ledger:
+class MarkLedger:
     """The marks of one trial, counted from its log.
 
     Args:
         trial: The trial; it may still go on.
-        bounds: What the substrate declares.
+        bounds: The bounds that the substrate declares.
     """
 
     def __init__(self, trial: Trial, bounds: Bounds) -> None:

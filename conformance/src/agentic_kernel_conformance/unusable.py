@@ -19,7 +19,7 @@ UNUSABLE = "fixture unusable: "
 
 
 @dataclass(slots=True, eq=False)
-class Unusable:
+class UnusableFixtures:
     """A pytest plugin: watches the fixtures that an adapter supplies.
 
     A fixture is unusable if it raises before it was ever made for its class. The test that meets

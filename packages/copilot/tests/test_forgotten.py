@@ -10,7 +10,7 @@ from copilot.session_events import SessionEvent
 
 from agentic_kernel import Task
 from agentic_kernel_copilot.forgotten import is_behind, is_stuck, reminders
-from agentic_kernel_copilot.reading import Reading
+from agentic_kernel_copilot.reading import SessionReader
 from agentic_kernel_copilot.run import SessionRun
 from agentic_kernel_copilot.session import Pending
 from agentic_kernel_copilot.state import VERSION, Call, State
@@ -154,7 +154,7 @@ class CatchesUp:
 
     async def execute(self, job: Job) -> None:
         state = State(VERSION, "a session", cursor=self.cursor)
-        reading = Reading(SessionRun(job, state, Limits()))
+        reading = SessionReader(SessionRun(job, state, Limits()))
         reading.catch_up(self._log, self._waiting, [])
         self.requests, self.cursor = list(reading.requests), state.cursor
 
@@ -189,8 +189,8 @@ class Reads:
         self._log = log
 
     async def execute(self, job: Job) -> None:
-        entry = SessionRun(job, State(VERSION, "a session"), Limits())
-        reading = Reading(entry)
+        run = SessionRun(job, State(VERSION, "a session"), Limits())
+        reading = SessionReader(run)
         for event in self._log:
             reading.take(event)
 

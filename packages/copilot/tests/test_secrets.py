@@ -17,10 +17,10 @@ from copilot.session_events import (
 from agentic_kernel import InvalidValue, Task
 from agentic_kernel_copilot import CopilotSubstrate, failures
 from agentic_kernel_copilot.provider import keys_of
-from agentic_kernel_copilot.reading import Reading
+from agentic_kernel_copilot.reading import SessionReader
 from agentic_kernel_copilot.run import SessionRun
 from agentic_kernel_copilot.state import VERSION, State
-from agentic_kernel_copilot.translation import action_of, storable
+from agentic_kernel_copilot.translation import action_of, cleaned
 from agentic_kernel_engine import Limits, Terms
 from agentic_kernel_engine.events import RUN_DELTA
 from integration.peers.quotes import FORMS, KEY, leaks
@@ -51,8 +51,8 @@ def test_a_quoted_key_is_told_nobody(form: str) -> None:
     CopilotSubstrate(model="m", provider=PROVIDER)
     said = FORMS[form](KEY)
     job: Any = Heard()
-    entry = SessionRun(job, State(VERSION, "s"), Limits())
-    reading = Reading(entry)
+    run = SessionRun(job, State(VERSION, "s"), Limits())
+    reading = SessionReader(run)
     whole = f"it is {said}"
     for at in range(0, len(whole), 3):
         delta = AssistantMessageDeltaData(delta_content=whole[at : at + 3], message_id="1")
@@ -62,9 +62,9 @@ def test_a_quoted_key_is_told_nobody(form: str) -> None:
     told = "".join(each.data["text"] for each in job.told if each.type == RUN_DELTA)
     action = action_of(said, said, {said: [said]})
     failure = failures.failure("server_error", whole, text=whole)
-    kept = [told, repr(job.told), repr(entry.state), repr(reading.answer), repr(action)]
-    kept += [repr(failure.args), storable(whole)]
-    assert told == storable(whole)
+    kept = [told, repr(job.told), repr(run.state), repr(reading.answer), repr(action)]
+    kept += [repr(failure.args), cleaned(whole)]
+    assert told == cleaned(whole)
     assert [*leaks("\n".join(kept))] == []
 
 

@@ -14,7 +14,7 @@ from copilot.session_events import SessionEvent, SessionIdleData
 
 from agentic_kernel import CannotStart, TaskStatus
 from agentic_kernel_copilot import SESSION, CopilotRuntime, CopilotSubstrate, cli
-from agentic_kernel_copilot.reading import Reading
+from agentic_kernel_copilot.reading import SessionReader
 from agentic_kernel_copilot.session import Session
 from agentic_kernel_copilot.turns import GO_ON, SessionTurns
 from agentic_kernel_engine import Event, Job, Limits, MemoryStore, tool
@@ -163,12 +163,12 @@ async def test_an_aborted_turn_whose_end_no_event_tells_ends_without_a_new_cli(
     scripted: Mapping[str, Any], aimock: Aimock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watching = Watching()
-    take = Reading.take
+    take = SessionReader.take
 
-    def take_no_end(self: Reading, event: SessionEvent) -> bool:
+    def take_no_end(self: SessionReader, event: SessionEvent) -> bool:
         return take(self, event) if not isinstance(event.data, SessionIdleData) else True
 
-    monkeypatch.setattr(Reading, "take", take_no_end)
+    monkeypatch.setattr(SessionReader, "take", take_no_end)
     aimock.load([story()])
     async with CopilotRuntime(**scripted, observer=watching) as runtime:
         task = (await runtime.dispatch(asked("Tell a story."))).snapshot

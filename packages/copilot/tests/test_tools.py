@@ -237,13 +237,13 @@ async def test_a_limit_that_is_raised_in_the_last_turn_lets_the_session_go_on(
     scripted: Mapping[str, Any], aimock: Aimock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One call of the turn is done and held, the other one runs: then there may be more turns."""
-    done, heeded = asyncio.Event(), asyncio.Event()
-    heed, answer = SessionRun.heed, Calls.answer
+    done, acted = asyncio.Event(), asyncio.Event()
+    act, answer = SessionRun.act_on_decisions, Calls.answer
 
     def noticed(self: SessionRun) -> None:
-        heed(self)
+        act(self)
         if self.limits.max_iterations == 5:
-            heeded.set()
+            acted.set()
 
     async def answered(self: Calls, session: Session, pending: Pending, call: Call) -> bool:
         settled = await answer(self, session, pending, call)
@@ -251,7 +251,7 @@ async def test_a_limit_that_is_raised_in_the_last_turn_lets_the_session_go_on(
             done.set()
         return settled
 
-    monkeypatch.setattr(SessionRun, "heed", noticed)
+    monkeypatch.setattr(SessionRun, "act_on_decisions", noticed)
     monkeypatch.setattr(Calls, "answer", answered)
 
     @tool(effect="write")
@@ -265,7 +265,7 @@ async def test_a_limit_that_is_raised_in_the_last_turn_lets_the_session_go_on(
         async with asyncio.timeout(60):
             await done.wait()
             await runtime.retune(context.task_id, max_iterations=5, by="somebody")
-            await heeded.wait()
+            await acted.wait()
         return "raised"
 
     aimock.load([after(0, calls(("note", {}), ("lift", {}))), after(1, says("done"))])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 from agentic_kernel_engine.loop import (
@@ -12,13 +11,12 @@ from agentic_kernel_engine.loop import (
     Observation,
     Plan,
 )
-from agentic_kernel_engine.providers import final_answer, is_strict
+from agentic_kernel_engine.providers import final_answer, in_words, is_strict
 
-_TOLD: Final = "Give the final answer as JSON alone, which fits this JSON Schema:\n"
 _REFUSED: Final = "The final answer was refused: {}. Give it again."
 
 
-class Form:
+class FinalForm:
     """The JSON Schema and the type that the final answer of a Task must fit.
 
     Args:
@@ -40,7 +38,7 @@ class Form:
         schema = self._answer.schema
         if schema is None or is_strict(schema):
             return ""
-        return _TOLD + json.dumps(schema, ensure_ascii=False)
+        return in_words(schema)
 
     def action(self, text: str) -> FinalAnswer:
         """The final answer in a text of the model."""

@@ -43,13 +43,13 @@ from .forgotten import is_behind, is_stuck, reminders
 from .run import SessionRun
 from .session import Pending, permission
 from .state import Call
-from .translation import action_of, observation_of, refusal_in, storable, usage_of
+from .translation import action_of, cleaned, observation_of, refusal_in, usage_of
 
 NOTHING: Final = object()
 """Placeholder for an answer that is not there yet."""
 
 
-class Reading:
+class SessionReader:
     """The facts that one run knows about its session.
 
     Args:
@@ -293,7 +293,7 @@ class Reading:
 
     def _tell(self, pieces: Iterable[Delta]) -> None:
         for piece in pieces:
-            self._text.tell(storable(piece.text), piece.channel)
+            self._text.tell(cleaned(piece.text), piece.channel)
 
     def _message(self, data: AssistantMessageData) -> None:
         """Handle the model's answer: calls, or the final text."""
@@ -303,7 +303,7 @@ class Reading:
         self.tell_rest()
         self._text.end()
         self.unsaid = self.losses = 0
-        text = storable(data.content)
+        text = cleaned(data.content)
         requests = data.tool_requests or []
         if not requests:
             fault = failures.unfit(self._finish, text, self._refusal)
@@ -316,7 +316,7 @@ class Reading:
         self._state.calls = [
             Call(action_of(each.tool_call_id, each.name, each.arguments)) for each in requests
         ]
-        self._made(text, storable(data.reasoning_text or ""), storable(data.model or ""))
+        self._made(text, cleaned(data.reasoning_text or ""), cleaned(data.model or ""))
 
     def _misunderstood(self) -> None:
         """Record a turn whose answer the CLI did not pass on.

@@ -30,7 +30,7 @@ from agentic_kernel_engine.seams import Tool
 from agentic_kernel_engine.texts import Texts
 from agentic_kernel_engine.waiting import WAITING_FOR
 
-from .answering import Form
+from .answering import FinalForm
 from .state import Call, State
 
 
@@ -61,14 +61,14 @@ class SessionRun(Ledger[State]):
         known: Collection[str] = Limits.__struct_fields__,
         *,
         price: Price | None = None,
-        form: Form | None = None,
+        form: FinalForm | None = None,
     ) -> None:
         super().__init__(job, state, limits, clock)
         self._known = known
         self.price = price
         if self.granted is not None:
             self.shares().blind = True  # The CLI makes its calls without a reservation.
-        self.form = form or Form()
+        self.form = form or FinalForm()
         self._first = state.step
         self._history: list[Event] | None = None
         self.text = TurnText(job)
@@ -156,7 +156,7 @@ class SessionRun(Ledger[State]):
         state.plan = None
         state.calls = []
 
-    def heed(self) -> None:
+    def act_on_decisions(self) -> None:
         """Act on the decisions in the inbox; the next commit consumes them.
 
         A session asks no question, so an answer is recorded as ignored.

@@ -59,10 +59,11 @@ from agentic_kernel_engine.seams import (
 from agentic_kernel_engine.waiting import WAITING_FOR
 
 from . import failures
-from .answering import Form
+from .answering import FinalForm
 from .arguments import check_config, check_environment, check_message, check_servers, path_of
 from .calls import Calls
 from .cli import PATIENCE, Cli, default_home
+from .entry import LIMITS
 from .provider import MODEL, check_provider, keys_of, lacking, provider_of
 from .run import SessionRun, refuse_limits
 from .session import SessionMissing, missing, offered
@@ -74,16 +75,7 @@ SESSION: Final = "copilot/session"
 """The note that names the CLI's session."""
 INPUTS: Final = Inputs(
     scope="copilot",
-    limits=(
-        "max_iterations",
-        "max_tool_calls",
-        "max_failures",
-        "max_seconds",
-        "max_input_tokens",
-        "max_output_tokens",
-        "max_total_tokens",
-        "max_cost",
-    ),
+    limits=LIMITS,
     images="by content",
     schema=True,
     tools=True,
@@ -332,46 +324,46 @@ class CopilotSubstrate:
             state = load(job.state) if begun else State(VERSION, self._ids())
         except InvalidValue as error:
             raise StateUnreadable(str(error)) from error
-        entry = SessionRun(
+        run = SessionRun(
             job, state, self._limits, self._timer, INPUTS.limits,
-            price=self._price, form=Form(self.answer_forms.of(job.task)),
+            price=self._price, form=FinalForm(self.answer_forms.of(job.task)),
         )  # fmt: skip
         if not job.fresh:
-            await entry.read_text()
+            await run.read_text()
         if not begun:
             job.note(SESSION, state.session)
-            entry.record(
-                vocabulary.RUN_STARTED, limits=msgspec.to_builtins(entry.limits),
+            run.record(
+                vocabulary.RUN_STARTED, limits=msgspec.to_builtins(run.limits),
                 **on_behalf(job.principal),
             )  # fmt: skip
         over = self._live[job.task.id] = asyncio.Event()
         try:
             if self._lacks:
                 raise CannotStart(self._lacks)
-            if entry.limits.max_cost is not None and self._price is None:
+            if run.limits.max_cost is not None and self._price is None:
                 raise failures.failure(
                     NO_PRICE,
                     f"the run has a max_cost, but {self._named or 'its model'} has no price; give "
                     "one in prices=, or remove max_cost",
                 )
-            calls = Calls(entry, self._tools, self._policy, self._validator)
-            turns = SessionTurns(entry, calls, self.cli, self._options, self._timeout)
+            calls = Calls(run, self._tools, self._policy, self._validator)
+            turns = SessionTurns(run, calls, self.cli, self._options, self._timeout)
             output = await turns.run(begun)
         except End as end:
-            return entry.close(end)
+            return run.close(end)
         except SessionMissing:
-            await entry.pause(
+            await run.pause(
                 f"the Copilot CLI has no session {state.session} in its home here; resume the Task "
                 "on a Host that shares the home in which it was begun"
             )
         except CannotStart as refused:
-            await entry.pause(str(refused))
+            await run.pause(str(refused))
         except TaskFailed as fault:
-            return entry.close(failed(fault))
+            return run.close(failed(fault))
         except Exception as fault:
-            return entry.close(entry.unhandled(fault))
+            return run.close(run.unhandled(fault))
         else:
-            return entry.close(End(StopReason.FINAL, output=output))
+            return run.close(End(StopReason.FINAL, output=output))
         finally:
             over.set()
             if self._live.get(job.task.id) is over:

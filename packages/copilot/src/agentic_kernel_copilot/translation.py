@@ -70,7 +70,7 @@ def action_of(id: str, name: str, arguments: Any) -> ToolCall:
         arguments = None
     arguments = failures.secrets().value(arguments)
     return ToolCall(
-        storable(name)[:200], arguments if isinstance(arguments, dict) else {}, storable(id)
+        cleaned(name)[:200], arguments if isinstance(arguments, dict) else {}, cleaned(id)
     )
 
 
@@ -111,7 +111,7 @@ def observation_of(call: Call, data: ToolExecutionCompleteData) -> Observation:
     """The observation of a call of the CLI's own tools, from the CLI's report."""
     action = call.action
     if data.success:
-        said = storable(data.result.content) if data.result is not None else ""
+        said = cleaned(data.result.content) if data.result is not None else ""
         return Observation(said, call=action.id, tool=action.tool)
     fault = data.error
     code = _ERRORS.get(fault.code or "", HANDLER_ERROR) if fault else HANDLER_ERROR
@@ -128,7 +128,7 @@ def refusal_in(data: RawSessionEventData) -> str:
     """
     message = data.raw.get("message") if isinstance(data.raw, dict) else None
     refusal = message.get("refusal") if isinstance(message, dict) else None
-    return storable(refusal) if isinstance(refusal, str) else ""
+    return cleaned(refusal) if isinstance(refusal, str) else ""
 
 
 def usage_of(data: AssistantUsageData, price: Price | None) -> Usage:
@@ -155,7 +155,7 @@ def _count(tokens: Any) -> int:
     return max(int(tokens), 0) if isinstance(tokens, int | float) else 0
 
 
-def storable(text: str) -> str:
+def cleaned(text: str) -> str:
     """A text from outside in full, without keys and fit to be stored."""
     text = failures.secrets().clean(text)
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()

@@ -21,7 +21,7 @@ from . import failures
 from .answering import refusal
 from .calls import Calls
 from .cli import PATIENCE, Cli, CliLost
-from .reading import NOTHING, Reading
+from .reading import NOTHING, SessionReader
 from .run import SessionRun
 from .session import Pending, Session, SessionMissing
 from .translation import attachments_of
@@ -61,7 +61,7 @@ class SessionTurns:
         self._cli = cli
         self._options = options
         self._timeout = timeout
-        self._read = Reading(run)
+        self._read = SessionReader(run)
         self._news: asyncio.Queue[Any] = asyncio.Queue()
         self._session: Session | None = None
         self._parked = False
@@ -159,7 +159,7 @@ class SessionTurns:
         """
         run, read = self._run, self._read
         if self._job.inbox:
-            run.heed()
+            run.act_on_decisions()
         for id, pending in list(read.requests.items()):
             self._work(session, id, pending)
         busy = bool(self._workers) or read.in_flight

@@ -101,7 +101,7 @@ def kind_of(fault: BaseException) -> str:
     try:
         return fit(type(origin(fault)).__name__)
     except BaseException as odd:
-        _pass_interrupt(odd)
+        _reraise_interrupt(odd)
         return "BaseException"
 
 
@@ -110,7 +110,7 @@ def text_of(fault: BaseException | None) -> str:
     try:
         return fit(str("" if fault is None else origin(fault)))
     except BaseException as odd:
-        _pass_interrupt(odd)
+        _reraise_interrupt(odd)
         return _UNREADABLE
 
 
@@ -140,7 +140,7 @@ def place_of(fault: BaseException) -> dict[str, Any]:
             trail = trail.tb_next
         return best[1]
     except BaseException as odd:
-        _pass_interrupt(odd)
+        _reraise_interrupt(odd)
         return {}
 
 
@@ -156,21 +156,22 @@ def _rank(file: str, module: Any) -> int:
 
 
 def report(
-    fault: BaseException, task_id: str, step: int, where: str = "the run", counts: str = "step"
+    fault: BaseException, task_id: str, number: int, where: str = "the run", counted: str = "step"
 ) -> None:
     """Log a fault once, with its traceback, at a level that is shown by default.
 
     Reporting the same exception again, on its way up, does nothing.
 
     Args:
-        step: The number of the Task's step.
+        number: The number of the Task's step, commit or version.
         where: The part that failed, e.g. ``the tool 'search'``.
-        counts: The unit that ``step`` counts, if it does not count steps.
+        counted: The word for ``number``: a substrate counts its ``step``, and the Host each
+            ``commit`` of the owner (`Record.step`) or each ``version`` of the record.
     """
     fault = origin(fault)
     if _is_reported(fault):
         return
-    log(_log, fault, "task %r, %s %d: %s failed", task_id, counts, step, where)
+    log(_log, fault, "task %r, %s %d: %s failed", task_id, counted, number, where)
 
 
 def _is_reported(fault: BaseException) -> bool:
@@ -200,7 +201,7 @@ def log(logger: logging.Logger, fault: BaseException, message: str, *args: objec
         lines = traceback.TracebackException.from_exception(fault).format()
         text = "".join(lines).rstrip("\n")
     except BaseException as odd:
-        _pass_interrupt(odd)
+        _reraise_interrupt(odd)
         record.exc_info = None
         text = f"{kind_of(fault)}: {text_of(fault)}"
     if len(text) > _TRACEBACK:
@@ -220,7 +221,7 @@ def shortened(text: str, limit: int) -> str:
     return f"{text[:limit]}… (the first {limit:,} of {len(text):,} characters)"
 
 
-def unwinds(fault: BaseException) -> bool:
+def is_unwinding(fault: BaseException) -> bool:
     """True if the fault is a cancellation of the asyncio task that runs now, or its run's end.
 
     A bare ``CancelledError`` that comes although the task is not being cancelled is a fault of its
@@ -231,7 +232,7 @@ def unwinds(fault: BaseException) -> bool:
     return type(fault) is not asyncio.CancelledError or _cancelled_here()
 
 
-def closes(fault: BaseException) -> bool:
+def is_closing(fault: BaseException) -> bool:
     """True if the fault closes the coroutine that runs now, and is no fault of its source.
 
     The event loop closes a coroutine outside of every asyncio task.
@@ -244,12 +245,12 @@ def closes(fault: BaseException) -> bool:
         return True
 
 
-def passes_run(fault: BaseException) -> None:
-    """Raise a fault again that ends the run: ``KeyboardInterrupt``, `unwinds`, `closes`.
+def reraise_run_end(fault: BaseException) -> None:
+    """Raise a fault again that ends the run: ``KeyboardInterrupt``, `is_unwinding`, `is_closing`.
 
     A handler of the faults of a part of the run calls it; all other faults are that part's.
     """
-    if is_a(fault, KeyboardInterrupt) or unwinds(fault) or closes(fault):
+    if is_a(fault, KeyboardInterrupt) or is_unwinding(fault) or is_closing(fault):
         raise fault
 
 
@@ -257,31 +258,31 @@ def not_unwinding(fault: BaseException, who: str) -> Exception:
     """The fault as an `Exception`: a stray ``CancelledError`` becomes one that names its source.
 
     Raises:
-        asyncio.CancelledError: It is not stray; see `unwinds`.
+        asyncio.CancelledError: It is not stray; see `is_unwinding`.
     """
     if is_a(fault, Exception):
         return fault
-    if unwinds(fault):
+    if is_unwinding(fault):
         raise fault
     made = RuntimeError(f"{who} raised {kind_of(fault)}, although its task was not cancelled")
     made.__cause__ = fault
     return made.with_traceback(_trail(fault))
 
 
-def passes(fault: BaseException) -> None:
+def reraise_cancellation(fault: BaseException) -> None:
     """Raise a ``KeyboardInterrupt`` or a cancellation again; handlers of other faults call it."""
     if issubclass(type(fault), (KeyboardInterrupt, asyncio.CancelledError)):
         raise fault
 
 
-def passes_own(fault: BaseException) -> None:
-    """`passes`, except for a cancellation that is not aimed at the current asyncio task.
+def reraise_own_cancellation(fault: BaseException) -> None:
+    """`reraise_cancellation`, unless a cancellation is not aimed at the current asyncio task.
 
     Such a cancellation is a fault of the foreign code that raised it, e.g. because a task of that
     code's own was cancelled.
     """
     if _cancelled_here() or not is_a(fault, asyncio.CancelledError):
-        passes(fault)
+        reraise_cancellation(fault)
 
 
 def _cancelled_here() -> bool:
@@ -297,6 +298,6 @@ def fit(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def _pass_interrupt(fault: BaseException) -> None:
+def _reraise_interrupt(fault: BaseException) -> None:
     if is_a(fault, KeyboardInterrupt):
         raise fault

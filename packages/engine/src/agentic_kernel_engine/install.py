@@ -17,7 +17,7 @@ def command(requirement: str, release: str, wheels: str = WHEELHOUSE) -> str:
     """The command for a version of this project.
 
     Args:
-        requirement: What to install, e.g. ``agentic-kernel-cli[local]``.
+        requirement: The distribution to install, e.g. ``agentic-kernel-cli[local]``.
         release: The version; one with ``.dev`` is not on an index.
         wheels: The folder of the wheels, as a shell reads it.
     """

@@ -786,7 +786,7 @@ async def test_a_fault_is_logged_once_and_its_place_is_on_the_failure(
     place = {key: done.failure.metadata[key] for key in ("file", "line")}
     assert place == {"file": __file__, "line": line}
     (logged,) = [each for each in caplog.records if each.levelname == "ERROR"]
-    assert logged.getMessage() == f"task {done.id!r}, step 1: the run failed"
+    assert logged.getMessage() == f"task {done.id!r}, commit 1: the run failed"
     assert f'test_ends.py", line {line}, in broken' in (logged.exc_text or "")
 
 

@@ -14,6 +14,7 @@ from agentic_kernel_engine import Host, HostClosed, Job, Loop, MemoryStore, Stor
 from agentic_kernel_engine.events import Event, TaskEvent
 from agentic_kernel_engine.host import news
 from agentic_kernel_engine.plans.action import AskUser, FinalAnswer, ToolCall
+from agentic_kernel_engine.record import owner_name
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
 from agentic_kernel_engine.tools.tool import tool
 
@@ -419,6 +420,17 @@ async def test_an_async_function_is_no_predicate(new_task: NewTask) -> None:
                     await verb(new_task(), should_cancel=wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidValue):
         Loop(ScriptedPlanner(), should_cancel=always)  # type: ignore[arg-type]
+
+
+async def test_a_bad_should_cancel_is_refused_before_the_host_joins_its_store(
+    new_task: NewTask,
+) -> None:
+    host = Host(Counting(1), **BRISK)
+    for verb in (host.run, host.dispatch):
+        with pytest.raises(InvalidValue, match="should_cancel"):
+            await verb(new_task(), should_cancel=True)  # type: ignore[arg-type]
+    assert not await host.store.alive(owner_name(host.name, 1))
+    await host.close()
 
 
 @pytest.mark.parametrize("verb", ["kill", "complete", "fail"])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from agentic_kernel_engine.loop import Delta, FinalAnswer, Plan, ToolCall
 from agentic_kernel_engine.providers import Failures, Redactor, Secrets
-from agentic_kernel_engine.providers.secrets import REDACTED, SHORTEST, Stream
+from agentic_kernel_engine.providers.secrets import REDACTED, SHORTEST, RedactedStream
 from integration.counting import lines
 
 # Twelve hundred texts that one regular expression meets on every interpreter.
@@ -99,7 +99,7 @@ def test_it_does_not_matter_where_a_stream_is_cut(
 ) -> None:
     secrets = Secrets([key])
     text = f"it said {form(key)}{key} and {form(key)}"
-    stream = Stream(secrets)
+    stream = RedactedStream(secrets)
     told = [stream.feed(text[at : at + size]) for at in range(0, len(text), size)]
     assert "".join([*told, stream.end()]) == secrets.clean(text)
     redactor = Redactor(secrets)
@@ -116,7 +116,7 @@ def joined(text: str) -> str:
 @given(st.text("sk-A0%\\u&;\r\n7b\u200b", max_size=60), st.lists(st.integers(0, 60), max_size=8))
 def test_a_stream_says_what_the_whole_text_says(text: str, cuts: list[int]) -> None:
     secrets = Secrets(["sk-A0ssk-", "A0%7b&-sk", "ssk-A0sk"])
-    stream, told, at = Stream(secrets), [], 0
+    stream, told, at = RedactedStream(secrets), [], 0
     for cut in [*sorted(cuts), len(text)]:
         told.append(stream.feed(text[at:cut]))
         at = max(at, cut)
@@ -139,7 +139,7 @@ def test_a_key_of_fewer_than_eight_characters_is_not_searched_for(key: str) -> N
 def test_a_key_that_is_the_beginning_of_another_leaves_nothing_of_it() -> None:
     secrets = Secrets(["abcdefgh", "abcdefghijkl", "ghijklmnop"])
     assert secrets.clean("<abcdefghijklmnop>") == f"<{REDACTED}>"
-    stream = Stream(secrets)
+    stream = RedactedStream(secrets)
     told = [stream.feed(character) for character in "<abcdefghijklmnop>"]
     assert "".join([*told, stream.end()]) == f"<{REDACTED}>"
 
@@ -229,7 +229,7 @@ def test_twice_the_text_is_twice_the_work(part: str, size: int) -> None:
     secrets = Secrets([KEY, "sksksksksksksksk"])
 
     def read(text: str) -> None:
-        stream = Stream(secrets)
+        stream = RedactedStream(secrets)
         for at in range(0, len(text), size):
             stream.feed(text[at : at + size])
         stream.end()

@@ -39,27 +39,27 @@ class TracingMiddleware:
             shown = ""
             if means.capture and not preset:
                 shown = input_messages(context.transcript, means.redaction)
-            stretch = self._tracing.within(context.task)
-            contexts.attach(stretch.ask(now(), context.step, preset=preset, input=shown))
+            spans = self._tracing.within(context.task)
+            contexts.attach(spans.ask(now(), context.step, preset=preset, input=shown))
         except Exception as fault:
             self._failed(fault)
 
     async def after_model(self, context: Context, plan: Plan) -> None:
         try:
-            stretch = self._tracing.within(context.task)
+            spans = self._tracing.within(context.task)
             other = context.planner
-            stretch.answered(plan, now(), None if other is None else model_of(other))
-            contexts.attach(stretch.context)
+            spans.answered(plan, now(), None if other is None else model_of(other))
+            contexts.attach(spans.context)
         except Exception as fault:
             self._failed(fault)
 
     async def before_tool(self, invocation: Invocation) -> None:
         try:
-            stretch = self._tracing.running(invocation.context.task_id, now())
-            if stretch is not None:
+            spans = self._tracing.running(invocation.context.task_id, now())
+            if spans is not None:
                 # The context attached here is current in the call, and ends with its asyncio task.
                 contexts.attach(
-                    stretch.call(
+                    spans.call(
                         invocation.context.index, invocation.tool.name, now(),
                         id=invocation.call.id, effect=invocation.tool.effect,
                         arguments=invocation.arguments,
@@ -70,10 +70,10 @@ class TracingMiddleware:
 
     async def after_tool(self, invocation: Invocation, observation: Observation) -> None:
         try:
-            stretch = self._tracing.running(invocation.context.task_id, now())
-            if stretch is not None:
-                stretch.returned(invocation.context.index, observation, now())
-                contexts.attach(stretch.context)
+            spans = self._tracing.running(invocation.context.task_id, now())
+            if spans is not None:
+                spans.returned(invocation.context.index, observation, now())
+                contexts.attach(spans.context)
         except Exception as fault:
             self._failed(fault)
 

@@ -50,27 +50,27 @@ class Moments:
         self._redaction = redaction
         self._capture = capture
 
-    def tell(self, task_id: str, event: Event, stretch: RunSpans | None, at: int) -> None:
+    def tell(self, task_id: str, event: Event, spans: RunSpans | None, at: int) -> None:
         """Record an event.
 
         Args:
-            stretch: The run in which it happened; None if it happened in no run of this process.
+            spans: The run in which it happened; None if it happened in no run of this process.
             at: The time, in nanoseconds.
         """
         severity = _LOUD.get(event.type, SeverityNumber.INFO)
         logged = self._logger.enabled(severity_number=severity)
-        shown = stretch is not None and stretch.span.is_recording()
+        shown = spans is not None and spans.span.is_recording()
         if not logged and not shown:
             return
         name = names.EVENT + self._redaction.name(event.type)
         told = self._told(event.data)
-        if stretch is not None and shown:
-            stretch.span.add_event(name, told, at)
+        if spans is not None and shown:
+            spans.span.add_event(name, told, at)
         if logged:
             self._logger.emit(
                 timestamp=at,
                 # Without a run, the record belongs to the caller's current context, e.g. a request.
-                context=None if stretch is None else stretch.context,
+                context=None if spans is None else spans.context,
                 severity_number=severity,
                 severity_text=severity.name,
                 body=self._redaction.line(event.type),

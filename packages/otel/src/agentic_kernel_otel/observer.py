@@ -123,10 +123,8 @@ class OTelObserver:
 
         Pass it to other services that work for the Task. In the run itself its context is current.
         """
-        stretch = self._tracing.running(task_id, now())
-        return None if stretch is None else written(stretch.span.get_span_context()) or None
-
-    # Events of the Host
+        spans = self._tracing.running(task_id, now())
+        return None if spans is None else written(spans.span.get_span_context()) or None
 
     def _dispatched(self, task_id: str, event: Event, at: int) -> None:
         trail = self._tracing.trails.of(task_id)
@@ -191,37 +189,35 @@ class OTelObserver:
             self._instruments.failed(names.INVOKE_AGENT, code)
         self._instruments.entered(status)
 
-    # Events of a run
-
     def _begun(self, task_id: str, event: Event, at: int) -> None:
         agent = self._redaction.name(event.data.get("agent"))
-        stretch = self._tracing.running(task_id, at, agent=agent)
-        if stretch is not None:
-            stretch.named(agent, self._redaction.name(event.data.get("model")))
+        spans = self._tracing.running(task_id, at, agent=agent)
+        if spans is not None:
+            spans.named(agent, self._redaction.name(event.data.get("model")))
 
     def _piece(self, task_id: str, event: Event, at: int) -> None:
-        stretch = self._tracing.running(task_id, at)
-        if stretch is not None:
-            stretch.piece(at)
+        spans = self._tracing.running(task_id, at)
+        if spans is not None:
+            spans.piece(at)
 
     def _planned(self, task_id: str, event: Event, at: int) -> None:
-        stretch = self._tracing.running(task_id, at)
-        if stretch is not None:
-            plan = None if stretch.timed else _read(event.data, Plan)
+        spans = self._tracing.running(task_id, at)
+        if spans is not None:
+            plan = None if spans.timed else _read(event.data, Plan)
             if plan is not None:
-                stretch.answered(plan, at)
-            stretch.mark(at)
+                spans.answered(plan, at)
+            spans.mark(at)
 
     def _plan_failed(self, task_id: str, event: Event, at: int) -> None:
-        stretch = self._tracing.running(task_id, at)
-        self._moments.tell(task_id, event, stretch, at)
-        if stretch is None:
+        spans = self._tracing.running(task_id, at)
+        self._moments.tell(task_id, event, spans, at)
+        if spans is None:
             return
         then = event.data.get("then")
         if then == "fail":
-            stretch.not_answered(self._redaction.name(event.data.get("code")), at)
-        elif then != "retry" and not stretch.timed:
-            stretch.elsewhere = True
+            spans.not_answered(self._redaction.name(event.data.get("code")), at)
+        elif then != "retry" and not spans.timed:
+            spans.elsewhere = True
 
     def _decided(self, task_id: str, event: Event, at: int) -> None:
         """Record the verdicts, unless the policy allowed every action."""
@@ -233,40 +229,40 @@ class OTelObserver:
         self._tell(task_id, event, at)
 
     def _prepared(self, task_id: str, event: Event, at: int) -> None:
-        stretch = self._tracing.running(task_id, at)
-        if stretch is not None:
-            stretch.mark(at)
+        spans = self._tracing.running(task_id, at)
+        if spans is not None:
+            spans.mark(at)
 
     def _observed(self, task_id: str, event: Event, at: int) -> None:
-        stretch = self._tracing.running(task_id, at)
-        if stretch is not None:
+        spans = self._tracing.running(task_id, at)
+        if spans is not None:
             observations = None
-            if stretch.tools or not stretch.timed:
+            if spans.tools or not spans.timed:
                 observations = _read(event.data.get("observations"), list[Observation])
-            stretch.observed(observations or (), at)
+            spans.observed(observations or (), at)
 
     def _spawned(self, task_id: str, event: Event, at: int) -> None:
-        stretch, child = self._tracing.running(task_id, at), event.data.get("child")
-        self._moments.tell(task_id, event, stretch, at)
-        if stretch is not None and isinstance(child, str):
-            self._tracing.trails.of(child).parent = stretch.span.get_span_context()
+        spans, child = self._tracing.running(task_id, at), event.data.get("child")
+        self._moments.tell(task_id, event, spans, at)
+        if spans is not None and isinstance(child, str):
+            self._tracing.trails.of(child).parent = spans.span.get_span_context()
 
     def _cut(self, task_id: str, event: Event, at: int) -> None:
-        stretch = self._tracing.running(task_id, at)
-        self._moments.tell(task_id, event, stretch, at)
-        if stretch is not None:
-            stretch.cut(at)
+        spans = self._tracing.running(task_id, at)
+        self._moments.tell(task_id, event, spans, at)
+        if spans is not None:
+            spans.cut(at)
 
     def _waits(self, task_id: str, event: Event, at: int) -> None:
-        stretch = self._tracing.running(task_id, at)
-        self._moments.tell(task_id, event, stretch, at)
-        if stretch is not None:
+        spans = self._tracing.running(task_id, at)
+        self._moments.tell(task_id, event, spans, at)
+        if spans is not None:
             kind = self._redaction.name(event.data.get("kind"))
-            stretch.span.set_attribute(names.WAITING_FOR, kind)
+            spans.span.set_attribute(names.WAITING_FOR, kind)
 
     def _stopped(self, task_id: str, event: Event, at: int) -> None:
-        stretch = self._tracing.running(task_id, at)
-        if stretch is None or not stretch.span.is_recording():
+        spans = self._tracing.running(task_id, at)
+        if spans is None or not spans.span.is_recording():
             return
         told: dict[str, Any] = {names.STOP_REASON: self._redaction.name(event.data.get("reason"))}
         if isinstance(event.data.get("steps"), int):
@@ -278,11 +274,11 @@ class OTelObserver:
         ):
             if isinstance(usage, dict) and isinstance(usage.get(key), int):
                 told[name] = usage[key]
-        stretch.span.set_attributes(told)
+        spans.span.set_attributes(told)
 
     def _tell(self, task_id: str, event: Event, at: int) -> None:
-        stretch = self._tracing.running(task_id, at, event.data.get("by"))
-        self._moments.tell(task_id, event, stretch, at)
+        spans = self._tracing.running(task_id, at, event.data.get("by"))
+        self._moments.tell(task_id, event, spans, at)
 
 
 def _nothing(task_id: str, event: Event, at: int) -> None:

@@ -71,22 +71,22 @@ class TracedSubstrate:
         return getattr(self._substrate, "meters", False) is True
 
     async def execute(self, job: Job) -> Any:
-        stretch = self._entered(job)
-        if stretch is None:
+        spans = self._entered(job)
+        if spans is None:
             return await self._substrate.execute(job)
-        token = contexts.attach(stretch.context)
+        token = contexts.attach(spans.context)
         try:
             return await self._substrate.execute(job)
         except asyncio.CancelledError:
             # Also if another host ended the Task: this host's observer gets no event of that.
-            self._tracing.left(job.task.id, stretch)
+            self._tracing.left(job.task.id, spans)
             raise
         finally:
             contexts.detach(token)
 
     def _entered(self, job: Job) -> RunSpans | None:
         try:
-            stretch, notes = self._tracing.enter(job.task)
+            spans, notes = self._tracing.enter(job.task)
             for key, value in notes.items():
                 try:
                     job.note(key, value)
@@ -96,4 +96,4 @@ class TracedSubstrate:
         except Exception as fault:
             log(_log, fault, "a run of task %r is not traced", job.task.id)
             return None
-        return stretch
+        return spans

@@ -25,7 +25,7 @@ LOST = "lost"
 
 
 class Tracing:
-    """Begins and ends the spans of runs; a run is a ``stretch`` here. Times are in nanoseconds.
+    """Begins and ends the spans of runs. Times are in nanoseconds.
 
     The Host reports that a Task is dispatched, resumed or claimed before the substrate is entered,
     and a Task that was resumed or claimed may run elsewhere. So the run's span is made at the first
@@ -45,20 +45,20 @@ class Tracing:
         trail, at = self.trails.of(task.id), now()
         if trail.spans is not None and trail.spans.entered:
             self.end(trail, at, LOST)
-        stretch = trail.spans or self._begin(trail, at, task.id, task)
-        stretch.entered = True
+        spans = trail.spans or self._begin(trail, at, task.id, task)
+        spans.entered = True
         notes = {}
-        span = stretch.span.get_span_context()
+        span = spans.span.get_span_context()
         if span.is_valid:
             notes[SPAN] = written(span)
             if trail.root is not None and ROOT not in task.metadata and brought(task) is None:
                 notes[ROOT] = written(trail.root)
-        return stretch, notes
+        return spans, notes
 
-    def left(self, task_id: str, stretch: RunSpans) -> None:
+    def left(self, task_id: str, spans: RunSpans) -> None:
         """End the spans of an unwound run, unless an earlier event has ended them."""
         trail = self.trails.get(task_id)
-        if trail is not None and trail.spans is stretch:
+        if trail is not None and trail.spans is spans:
             self.end(trail, now(), LOST)
 
     def within(self, task: Task) -> RunSpans:
@@ -83,9 +83,9 @@ class Tracing:
 
     def end(self, trail: Trail, at: int, status: str, code: str = "", message: str = "") -> None:
         """End the spans of a trail's run, if there are any; see `RunSpans.end`."""
-        stretch, trail.spans, trail.began = trail.spans, None, 0
-        if stretch is not None:
-            stretch.end(at, status, code, message)
+        spans, trail.spans, trail.began = trail.spans, None, 0
+        if spans is not None:
+            spans.end(at, status, code, message)
 
     def _begin(
         self, trail: Trail, at: int, task_id: str, task: Task | None, agent: str = ""

@@ -19,7 +19,7 @@ from agentic_kernel import CannotStart, InvalidValue
 from .. import edges, terms
 from ..errors import HostClosed
 from ..events import from_stored
-from ..faults import contained, log, passes_own
+from ..faults import contained, log, reraise_own_cancellation
 from ..plans import vocabulary
 from ..principal import NOBODY, Principal
 from ..record import Record
@@ -343,7 +343,7 @@ class Admission:
                     f"{tenant!r}; give the same principal, or None",
                 )
         except BaseException as fault:
-            passes_own(fault)
+            reraise_own_cancellation(fault)
             if self._turned_away:
                 raise HostClosed from None
             if (name, tenant) not in self._faults:

@@ -208,7 +208,7 @@ class Desk:
         try:
             self.saw(record)
         except Exception as fault:
-            report(fault, record.task.id, record.step, "the look at what it waits for")
+            report(fault, record.task.id, record.step, "the look at its requests", "commit")
 
     def _want(self, new: _Open) -> None:
         request, known = new.request, self._open.get(new.request.digest)

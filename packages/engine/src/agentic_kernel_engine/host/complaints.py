@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from agentic_kernel import CannotStart, IllegalTransition, TaskNotFound
 
 from ..errors import HostClosed, StoreError, Unreadable
-from ..faults import is_a, passes_own, report, said
+from ..faults import is_a, report, reraise_own_cancellation, said
 
 _log = logging.getLogger(__name__)
 REMEMBERED: Final = 10_000
@@ -55,7 +55,7 @@ class Complaints:
         except Unreadable as bad:
             self.add(bad.task_id, bad.version, bad)
         except BaseException as fault:
-            passes_own(fault)
+            reraise_own_cancellation(fault)
             self.add(task_id, version, fault)
 
 

@@ -14,7 +14,17 @@ from agentic_kernel import Complete, Fail, Failure, InvalidValue, Mutation
 
 from .. import edges, values
 from ..errors import StoreError, TaskFailed
-from ..faults import MAX_MESSAGE, Stray, is_a, kind_of, origin, passes, place_of, shortened, text_of
+from ..faults import (
+    MAX_MESSAGE,
+    Stray,
+    is_a,
+    kind_of,
+    origin,
+    place_of,
+    reraise_cancellation,
+    shortened,
+    text_of,
+)
 
 
 def exhausted(attempts: int) -> Fail:
@@ -70,7 +80,7 @@ def mutation_of(
     except InvalidValue as invalid:
         return Fail(Failure("engine/bad_result", text_of(invalid)), notes=notes)
     except BaseException as odd:
-        passes(odd)
+        reraise_cancellation(odd)
         fault = odd
     if is_a(fault, StoreError):
         said = Failure("engine/store_error", f"the store failed: {text_of(fault)}")

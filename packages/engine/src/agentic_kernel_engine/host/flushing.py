@@ -12,7 +12,7 @@ from contextvars import Context
 from typing import Final, Protocol
 
 from ..errors import StoreError
-from ..faults import passes_own, report, said
+from ..faults import report, reraise_own_cancellation, said
 from ..record import Record
 from .parts import Parts
 
@@ -112,7 +112,7 @@ class Flushing:
                     run.task_id, said(fault),
                 )  # fmt: skip
         except BaseException as fault:
-            passes_own(fault)
-            report(fault, run.task_id, run.record.step, "storing the text in progress")
+            reraise_own_cancellation(fault)
+            report(fault, run.task_id, run.record.step, "storing the text in progress", "commit")
         else:
             self._failing = False

@@ -239,11 +239,12 @@ class Host(Decisions, Queries):
                 tenant, has no free slot or is draining, or the substrate refuses the Task.
         """
         self._check_start(task)
+        if should_cancel is not None:
+            edges.predicate(should_cancel, "should_cancel")
         bound = await self._bound(task, principal, limits)
         await self._join()
         arrival = self._live.arrival(task.id)
-        if should_cancel is not None:
-            arrival.should_cancel = edges.predicate(should_cancel, "should_cancel")
+        arrival.should_cancel = should_cancel
         arrival.take()
         return await self._verbs.dispatch(task, None, arrival, bound)
 
@@ -408,10 +409,7 @@ class Host(Decisions, Queries):
         self._check_start(task)
         if should_cancel is not None:
             edges.predicate(should_cancel, "should_cancel")
-        # `_bound`, inlined: one call less per run (MOST_OF_A_RUN in tests/loop/test_cost.py).
-        bound = self._live.admission.default
-        if principal is not None or limits is not None or bound is None:
-            bound = await self._live.admission.bind(principal, limits, task.id)
+        bound = await self._bound(task, principal, limits)
         await self._join()
         await self._live.slots.wait(task.id)
         arrival = self._live.arrival(task.id, in_slot=True)
@@ -532,8 +530,8 @@ class Host(Decisions, Queries):
         edges.flag(children, "children")
         if should_cancel is not None:
             edges.predicate(should_cancel, "should_cancel")
+        bound = await self._bound(task, principal, limits)
         await self._join()
-        bound = await self._live.admission.bind(principal, limits, task.id)
         await self._live.slots.wait(task.id)
         arrival = self._live.arrival(task.id, in_slot=True)
         arrival.should_cancel = should_cancel

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from agentic_kernel import CannotStart
 
 from ..errors import UnknownOutcome
-from ..faults import kind_of, passes_run, said
+from ..faults import kind_of, reraise_run_end, said
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ class Slots:
     longest waiting caller. So `take` never overtakes a caller in `wait`.
 
     Args:
-        limit: How many slots there are; None for no limit.
+        limit: The number of slots; None for no limit.
     """
 
     def __init__(self, limit: int | None) -> None:
@@ -245,14 +245,14 @@ async def answered(call: Awaitable[T]) -> T:
     would end the caller, or the event loop.
 
     Raises:
-        KeyboardInterrupt, asyncio.CancelledError, GeneratorExit: As `passes_run`.
+        KeyboardInterrupt, asyncio.CancelledError, GeneratorExit: As `reraise_run_end`.
     """
     try:
         return await call
     except Exception:
         raise
     except BaseException as fault:
-        passes_run(fault)
+        reraise_run_end(fault)
         raise UnknownOutcome(
             f"the store raised {kind_of(fault)} instead of an answer: {said(fault)}; look at the "
             "Task again"

@@ -93,11 +93,11 @@ def fault(entry: InboxEntry) -> str | None:
     return None
 
 
-def left_over(before: Record, heeded: Collection[int]) -> list[Checked]:
+def left_over(before: Record, acted_on: Collection[int]) -> list[Checked]:
     """The events for the decisions in a Task that ends: each is recorded as ignored.
 
     Args:
-        heeded: Ids of the decisions that the run acted on; they are on record already.
+        acted_on: Ids of the decisions that the run acted on; they are on record already.
     """
     why = "the Task ended before a run acted on the decision"
     return [
@@ -106,7 +106,7 @@ def left_over(before: Record, heeded: Collection[int]) -> list[Checked]:
             {"digest": field_text(entry, "digest"), "by": field_text(entry, "by"), "why": why},
         )
         for entry in before.inbox
-        if entry["type"] not in (PAUSE, vocabulary.GRANT) and entry["id"] not in heeded
+        if entry["type"] not in (PAUSE, vocabulary.GRANT) and entry["id"] not in acted_on
     ]
 
 

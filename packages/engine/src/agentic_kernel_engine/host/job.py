@@ -95,7 +95,7 @@ class Job:
 
         Ask for a new future before each wait.
         """
-        return self._run.news()
+        return self._run.nudged()
 
     def nudge(self) -> None:
         """Wake every wait for `news` in this run."""
@@ -298,18 +298,18 @@ class Job:
         """
         self._run.emit(event)
 
-    def report(self, events: Sequence[Checked], *, heeded: Collection[int] = ()) -> None:
+    def report(self, events: Sequence[Checked], *, acted_on: Collection[int] = ()) -> None:
         """`emit` for the last events of a run, which the engine builds itself.
 
         Args:
-            heeded: Ids of the decisions in the `inbox` that the run has acted on since its last
+            acted_on: Ids of the decisions in the `inbox` that the run has acted on since its last
                 commit; the Host records all others as ignored.
 
         Raises:
             InvalidValue: A text in one of them may not be stored; none is emitted.
             RunEnded: This run no longer owns the Task.
         """
-        self._run.report(events, heeded)
+        self._run.report(events, acted_on)
 
     async def spawn(
         self,

@@ -23,7 +23,7 @@ from ..errors import (
     Unreadable,
 )
 from ..events import Event
-from ..faults import Stray, contained, is_a, log, passes_own, report, said, strays
+from ..faults import Stray, contained, is_a, log, report, reraise_own_cancellation, said, strays
 from ..principal import NOBODY
 from ..readback import landed
 from ..record import Record
@@ -191,9 +191,9 @@ class LiveRuns:
             state = None if record.state is None else values.decode(record.state)
             await substrate.on_killed(record.task, state, await history(self.parts.store, task_id))
         except BaseException as fault:
-            passes_own(fault)
+            reraise_own_cancellation(fault)
             where = "on_killed (so the killed Task may have something running elsewhere)"
-            report(fault, task_id, record.step, where)
+            report(fault, task_id, record.step, where, "commit")
 
     @asynccontextmanager
     async def held(self, task_id: str) -> AsyncIterator[Run | None]:
@@ -239,7 +239,7 @@ class LiveRuns:
         released.
         """
         try:
-            return await self._execution(run)
+            return await self._execute(run)
         except BaseException as fault:
             # In methods of their own, because each name and each argument here costs every waiting
             # Task 8 bytes (memory in benchmarks/host.py).
@@ -247,7 +247,7 @@ class LiveRuns:
                 raise
             return Stray.of(fault)
 
-    def _execution(self, run: Run) -> Any:
+    def _execute(self, run: Run) -> Any:
         assert self._substrate is not None
         return _awaitable(self._substrate.execute(self._job(run)), "execute() of the substrate")
 
@@ -276,7 +276,8 @@ class LiveRuns:
             if fault is None:
                 self.parts.shielded.start(self._drop_result(run))
             else:
-                report(fault, run.task_id, run.record.step, f"the unwinding of a {run.ended} run")
+                where = f"the unwinding of a {run.ended} run"
+                report(fault, run.task_id, run.record.step, where, "commit")
         elif fault is not None and run.record.state is not None and is_a(fault, StateUnreadable):
             self.parts.shielded.start(self._leave_unread(run, said(fault)))
         elif root.cancelled() and root.cancelling():
@@ -329,8 +330,9 @@ class LiveRuns:
                 except GeneratorExit:
                     raise  # The event loop destroys this coroutine, so it must not wait any more.
                 except BaseException as fault:
-                    passes_own(fault)
-                    report(fault, run.task_id, run.record.step, "storing the end of the run")
+                    reraise_own_cancellation(fault)
+                    where = "storing the end of the run"
+                    report(fault, run.task_id, run.record.step, where, "commit")
                     left -= 1
                 finally:
                     run.let_go()
@@ -344,13 +346,13 @@ class LiveRuns:
     def _tell_of(self, run: Run, fault: BaseException | None) -> None:
         """Log the fault that ended a run, unless it is a `TaskFailed`, which is an answer."""
         if fault is not None and not is_a(fault, TaskFailed):
-            report(fault, run.task_id, run.record.step)
+            report(fault, run.task_id, run.record.step, counted="commit")
 
     async def _try_to_finish(self, run: Run, outcome: Mutation, live: Sequence[bytes]) -> bool:
         before, now = run.record, self.parts.clock()
         last = [vocabulary.ending(outcome, run.owner)]
         if before.inbox:
-            last = [*inbox.left_over(before, run.heeded), *last]
+            last = [*inbox.left_over(before, run.acted_on), *last]
         written = [*live, *vocabulary.stored(last, now)]
         task, version = apply(before.task, outcome, now), before.version + 1
         after = Record(
@@ -409,7 +411,7 @@ class LiveRuns:
         except StoreError as fault:
             _log.warning("task %r could not be let go: %s", task_id, said(fault))
         except BaseException as fault:  # A drain lets the other runs go all the same.
-            passes_own(fault)
+            reraise_own_cancellation(fault)
             log(_log, fault, "task %r: letting the Task go failed", task_id)
 
     async def leave(

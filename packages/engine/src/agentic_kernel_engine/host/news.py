@@ -276,7 +276,7 @@ class Follower:
     """A reader of one Task's events at the moment at which they are emitted.
 
     Attributes:
-        items: What the reader has not taken yet, in order: an event that was emitted, or the
+        items: News that the reader has not taken yet, in order: an event that was emitted, or the
             version of a commit with the number of its first events that were emitted before.
         known: The latest version that the reader was told of and has read.
         seen: The latest version that the reader has read from the store.

@@ -11,7 +11,7 @@ from functools import partial
 from agentic_kernel import TaskStatus
 
 from ..errors import StoreError, Unreadable
-from ..faults import log, passes_own, said
+from ..faults import log, reraise_own_cancellation, said
 from ..store import Listening
 from .family import Family
 from .live_runs import LiveRuns
@@ -93,7 +93,7 @@ class Polling:
             try:
                 deaf()
             except BaseException as fault:
-                passes_own(fault)
+                reraise_own_cancellation(fault)
                 log(_log, fault, "the store could not stop its notifications")
         tasks = [task for task in (self._task, self._steps) if task is not None]
         self._task = self._steps = None
@@ -149,7 +149,7 @@ class Polling:
             _log.warning("the polling could not read the store and tries again: %s", said(fault))
             return False
         except BaseException as fault:
-            passes_own(fault)
+            reraise_own_cancellation(fault)
             log(_log, fault, "one step of the polling failed; the polling goes on")
         return True
 

@@ -1,4 +1,4 @@
-"""Run: one owner's execution of a Task, and the Task's only writer from entry to last commit."""
+"""Run: the only writer of a Task, from an entry of the substrate to the run's last commit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -27,7 +27,7 @@ from .. import events as vocabulary
 from ..cursor import Cursor
 from ..errors import Conflict, StoreError, UnknownOutcome
 from ..events import Checked, Event
-from ..faults import passes_own, said
+from ..faults import reraise_own_cancellation, said
 from ..plans.reasons import STOP_REASON, StopReason
 from ..principal import Principal
 from ..readback import BUSY, landed
@@ -55,16 +55,22 @@ _DELTA: Final = b'{"type":"%b",' % vocabulary.RUN_DELTA.encode()
 _TURN: Final = b'{"type":"%b",' % vocabulary.RUN_TURN.encode()
 
 
+Leaving = Literal["paused", "released"]
+"""The two ways in which a run lets go of its Task at a safe point."""
+EndOfRun = Literal["finished", "paused", "released", "killed", "ended", "lost"]
+"""The end of a run: its own result (``finished``), a release, or a change from outside. ``ended``
+is a result or a failure from outside. A ``lost`` Task has another owner, or is pruned."""
+
+
 class RunEnded(asyncio.CancelledError):
     """The run no longer owns its Task and is being unwound; let this exception pass.
 
     Attributes:
-        reason: ``finished``, ``paused``, ``released``, ``killed``, ``ended`` (from outside) or
-            ``lost``.
+        reason: See `EndOfRun`.
     """
 
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
+    def __init__(self, reason: EndOfRun) -> None:
+        self.reason: EndOfRun = reason
         super().__init__(reason)
 
 
@@ -138,9 +144,25 @@ class Run(FifoLock):
     """
 
     __slots__ = (
-        "_emitted", "_home", "_news", "_places", "_sealed", "_unwritten", "delegates", "ended",
-        "form", "heeded", "in_slot", "leaving", "notes", "owner", "principal", "record", "root",
-        "should_cancel", "task_id",
+        "_emitted",
+        "_home",
+        "_nudged",
+        "_places",
+        "_sealed",
+        "_unwritten",
+        "acted_on",
+        "delegates",
+        "ended",
+        "form",
+        "in_slot",
+        "leaving",
+        "notes",
+        "owner",
+        "principal",
+        "record",
+        "root",
+        "should_cancel",
+        "task_id",
     )  # fmt: skip
 
     def __init__(self, home: Home, record: Record, principal: Principal, *, in_slot: bool) -> None:
@@ -157,13 +179,13 @@ class Run(FifoLock):
         self.owner: str = record.owner
         self.in_slot = in_slot
         self.root: asyncio.Task[Any] | None = None
-        self.ended: str | None = None
-        self.leaving: str | None = None
+        self.ended: EndOfRun | None = None
+        self.leaving: Leaving | None = None
         self.delegates = False
         """True if the Task may have children in the slot of this run."""
-        self.heeded: Collection[int] = ()
+        self.acted_on: Collection[int] = ()
         """Ids of the decisions that the end of the run acts on."""
-        self._news: asyncio.Future[None] | None = None
+        self._nudged: asyncio.Future[None] | None = None
         self._emitted: Sequence[Emitted | bytes] = ()
         self._sealed = 0
         self.notes: Mapping[str, Any] = EMPTY_DICT
@@ -187,35 +209,35 @@ class Run(FifoLock):
         return self.leaving is not None or pause_waits(self.record) or self._cancelled()
 
     def look_for_cancellation(self) -> None:
-        """Wake the waits for `news` if the caller wants the Task paused."""
+        """Wake the waits for `nudged` if the caller wants the Task paused."""
         try:
             if self._cancelled():
                 self.nudge()
         except BaseException as fault:
-            passes_own(fault)
+            reraise_own_cancellation(fault)
             self.nudge()  # The run meets the exception at its next safe point.
 
     def _cancelled(self) -> bool:
         return self.should_cancel is not None and bool(self.should_cancel())
 
-    def news(self) -> asyncio.Future[None]:
+    def nudged(self) -> asyncio.Future[None]:
         """A future that is done at the next `nudge`."""
-        if self._news is None:
-            self._news = asyncio.get_running_loop().create_future()
-        return self._news
+        if self._nudged is None:
+            self._nudged = asyncio.get_running_loop().create_future()
+        return self._nudged
 
     def nudge(self) -> None:
-        """Wake every wait for `news`: this run may be `stopping`, or a caller has news for it."""
-        news, self._news = self._news, None
-        if news is not None and not news.done():
-            news.set_result(None)
+        """Wake every wait for `nudged`: this run may be `stopping`, or a caller has news for it."""
+        nudged, self._nudged = self._nudged, None
+        if nudged is not None and not nudged.done():
+            nudged.set_result(None)
 
-    def leave(self, how: str) -> None:
-        """Let go of the Task at the next safe point: ``paused`` or ``released``."""
+    def leave(self, how: Leaving) -> None:
+        """Let go of the Task at the next safe point."""
         self.leaving = how
         self.nudge()
 
-    def end(self, reason: str) -> None:
+    def end(self, reason: EndOfRun) -> None:
         """Unwind: the job refuses every call from now on, and its root task is cancelled (R7).
 
         If the root task itself is the caller, it is not cancelled: `RunEnded` is about to be
@@ -331,9 +353,9 @@ class Run(FifoLock):
             data = {key: name for key, name in names.items() if name}
             news.tell(self.task_id, vocabulary.Event(vocabulary.RUN_BEGUN, data, self.now))
 
-    def report(self, events: Sequence[Checked], heeded: Collection[int]) -> None:
+    def report(self, events: Sequence[Checked], acted_on: Collection[int]) -> None:
         self.check_alive()
-        self.heeded = heeded
+        self.acted_on = acted_on
         lines = vocabulary.stored(events, self._home.parts.clock())
         if self._home.news.observed:
             for line in lines:
@@ -461,14 +483,14 @@ class Run(FifoLock):
             await asyncio.sleep(0)
         return last
 
-    async def _land(self, draft: _Draft | None, made: list[bytes]) -> tuple[str | None, Cursor]:
+    async def _land(self, draft: _Draft | None, made: list[bytes]) -> tuple[Leaving | None, Cursor]:
         """Commit the draft on top of the latest inbox, after the sealed part of the buffer.
 
         Args:
             draft: The content of the commit; None for a flush, which changes nothing.
 
         Returns:
-            The reason if the run leaves, else None; and a cursor after the last event written.
+            The way in which the run leaves, or None; and a cursor after the last event written.
         """
         store, live = self._home.parts.store, self._sealed
         notes = EMPTY_DICT if draft is None else self.notes
@@ -515,7 +537,7 @@ class Run(FifoLock):
 
     def _next(
         self, before: Record, draft: _Draft | None, notes: Mapping[str, Any]
-    ) -> tuple[Record, str | None, bytes | None]:
+    ) -> tuple[Record, Leaving | None, bytes | None]:
         """The successor of a record; at a safe point the successor may have no owner any more."""
         if draft is None:
             return before.changed(version=before.version + 1, step=before.step + 1), None, None
@@ -524,7 +546,7 @@ class Run(FifoLock):
         if draft.consumed:
             inbox = tuple(entry for entry in inbox if entry["id"] not in draft.consumed)
         owner: str | None = self.owner
-        leaving: str | None = None
+        leaving: Leaving | None = None
         departure: bytes | None = None
         due = draft.due
         if draft.safe:

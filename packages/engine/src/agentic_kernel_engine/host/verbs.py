@@ -53,7 +53,7 @@ _DISPATCH = Dispatch()
 
 
 class Verbs:
-    """The verbs dispatch, pause, resume, end, fence, regrant and post, each on one Task.
+    """The verbs `dispatch`, `pause`, `resume`, `end`, `post`, `fence` and `regrant` of a Task.
 
     Every method raises `TaskNotFound` for an unknown id and `StoreError` if the store fails. Only
     `dispatch` shields its own write; the Host runs the other methods in tasks of its own.
@@ -339,7 +339,7 @@ class Verbs:
             if task is before.task:
                 return None
             after = successor(before, task=task, owner=None, inbox=(), due_at=None)
-            left = inbox.left_over(before, () if run is None else run.heeded)
+            left = inbox.left_over(before, () if run is None else run.acted_on)
             return after, [*emitted, *left, vocabulary.ending(mutation, self._parts.name)]
 
         done = await change(self._parts, task_id, decide, lambda: self._live.held(task_id))

@@ -17,7 +17,7 @@ from .. import values
 from ..cursor import Cursor
 from ..errors import TaskFailed
 from ..events import Checked
-from ..faults import report, unwinds
+from ..faults import is_unwinding, report
 from ..host import inbox
 from ..host.job import Job
 from ..plans import vocabulary
@@ -93,9 +93,28 @@ class Ledger(Generic[S]):
     """
 
     __slots__ = (
-        "_base", "_began", "_clock", "_handed", "_kept", "_seconds", "_shared", "caps",
-        "consumed", "events", "granted", "heeded", "job", "landed", "limits", "one_step",
-        "outcome_unknown", "progress_room", "state", "task", "untold", "worst",
+        "_base",
+        "_began",
+        "_clock",
+        "_handed",
+        "_kept",
+        "_seconds",
+        "_shared",
+        "acted_on",
+        "caps",
+        "consumed",
+        "events",
+        "granted",
+        "job",
+        "landed",
+        "limits",
+        "one_step",
+        "outcome_unknown",
+        "progress_room",
+        "state",
+        "task",
+        "untold",
+        "worst",
     )  # fmt: skip
 
     def __init__(self, job: Job, state: S, limits: Limits, clock: Clock) -> None:
@@ -106,7 +125,7 @@ class Ledger(Generic[S]):
         """The events of the step so far, in order."""
         self.consumed: tuple[int, ...] = ()
         """Ids of the decisions that the next commit consumes."""
-        self.heeded: tuple[int, ...] = ()
+        self.acted_on: tuple[int, ...] = ()
         """Ids of all decisions acted on; the inbox shows a decision until its commit has landed."""
         self.one_step = False
         """True if the Task pauses after this step."""
@@ -252,7 +271,7 @@ class Ledger(Generic[S]):
             may_fit_later: Returns True if a decision that fits nothing stays in the inbox for now.
         """
         for entry in self.job.inbox:
-            if entry["id"] in self.heeded:
+            if entry["id"] in self.acted_on:
                 continue
             fits, wrong = True, None
             match entry["type"]:
@@ -274,7 +293,7 @@ class Ledger(Generic[S]):
                 why = wrong or field_text(entry, "text") or field_text(entry, "why")
                 digest, by = field_text(entry, "digest"), field_text(entry, "by")
                 self.record(vocabulary.APPROVAL_IGNORED, digest=digest, by=by, why=why)
-            self.heeded = (*self.heeded, entry["id"])
+            self.acted_on = (*self.acted_on, entry["id"])
             self.consumed = (*self.consumed, entry["id"])
 
     def judge(self, actions: Iterable[Approvable], entry: Mapping[str, Any]) -> bool:
@@ -343,7 +362,7 @@ class Ledger(Generic[S]):
         if self.state.shares is None or not self.state.shares.grants:
             return False
         changes = [entry for entry in self.job.inbox if entry["type"] in _BUDGET]
-        return any(entry["id"] not in self.heeded for entry in changes)
+        return any(entry["id"] not in self.acted_on for entry in changes)
 
     def shares(self) -> Shares:
         """The part of the state about the family's budget; made at the first use."""
@@ -485,7 +504,7 @@ class Ledger(Generic[S]):
         try:
             await self.pause(StopReason.INTERRUPT.value, due)
         except BaseException as fault:
-            if not unwinds(fault):
+            if not is_unwinding(fault):
                 self.job.note(WAITING_FOR, None)
             raise
 
@@ -514,7 +533,7 @@ class Ledger(Generic[S]):
             raise
         except BaseException as fault:
             # A cancellation that is not the run's own may have cut short a commit that landed.
-            if not unwinds(fault) and not self.job.holds(state):
+            if not is_unwinding(fault) and not self.job.holds(state):
                 self.events = [*events, *self.events]
                 self.consumed = (*consumed, *self.consumed)
             raise
@@ -544,7 +563,7 @@ class Ledger(Generic[S]):
             vocabulary.RUN_STOPPED, reason=end.reason, message=end.message, steps=self.state.step,
             usage=self.state.spent.usage,
         )  # fmt: skip
-        self.job.report(self.events, heeded=self.heeded)
+        self.job.report(self.events, acted_on=self.acted_on)
         self.job.note(STOP_REASON, end.reason.value)
         if self.task.metadata.get(WAITING_FOR) is not None:
             self.job.note(WAITING_FOR, None)

@@ -20,7 +20,7 @@ from agentic_kernel.ids import new_id
 from .. import edges
 from ..errors import StateUnreadable, TaskFailed
 from ..events import Event
-from ..faults import is_a, unwinds
+from ..faults import is_a, is_unwinding
 from ..host.job import Job
 from ..plans import vocabulary
 from ..plans.accounts import USED
@@ -253,7 +253,7 @@ class Loop:
         except GeneratorExit:
             raise  # The event loop destroys this coroutine, so it must not wait any more.
         except BaseException as fault:
-            if is_a(fault, KeyboardInterrupt) or unwinds(fault):
+            if is_a(fault, KeyboardInterrupt) or is_unwinding(fault):
                 raise
             return await self._end(run, run.unhandled(fault))
 
@@ -265,7 +265,7 @@ class Loop:
             RunEnded: The Task is paused, or this run no longer owns it.
         """
         if run.job.inbox or self._should_cancel is not None:
-            await self._heed(run)
+            await self._apply_decisions(run)
         if run.state.shares is not None:
             await budget_cuts.attend(run)
         self._reflect(run)
@@ -316,8 +316,8 @@ class Loop:
         except CannotStart as refused:
             await run.pause(str(refused))
 
-    async def _heed(self, run: LoopRun) -> None:
-        """Act on the decisions that wait in the inbox, and pause if `should_cancel` says so."""
+    async def _apply_decisions(self, run: LoopRun) -> None:
+        """Act on the decisions that wait in the inbox, and pause if `should_cancel` is True."""
         if run.job.inbox:
             approvals.apply_decisions(run)
         if self._should_cancel is not None and self._should_cancel():

@@ -17,7 +17,7 @@ from agentic_kernel import InvalidValue, Task
 
 from .. import edges, values
 from ..errors import StoreError, TaskFailed
-from ..faults import is_a, passes_run, report
+from ..faults import is_a, report, reraise_run_end
 from ..plans import vocabulary
 from ..plans.ending import End, unhandled
 from ..plans.observation import Observation
@@ -169,7 +169,7 @@ class Remembering:
             try:
                 await governor.keep(self._memory, item)
             except BaseException as error:
-                passes_run(error)
+                reraise_run_end(error)
                 fault = error
                 if _unwinding():  # The governor turned the cancellation into another error.
                     break
@@ -191,7 +191,7 @@ class Remembering:
             values.check(state.ended.metadata, "metadata")
             await run.commit()
         except BaseException as fault:
-            passes_run(fault)
+            reraise_run_end(fault)
             state.ended = None
             _record_fault(run, "keep", fault)
             run.record(vocabulary.MEMORY_LOST, items=[item.id for item in state.remembering])
@@ -221,7 +221,7 @@ async def _tried(run: LoopRun, doing: str, call: Coroutine[Any, Any, T]) -> T | 
         async with bound:
             return await call
     except BaseException as fault:
-        passes_run(fault)
+        reraise_run_end(fault)
         if bound.expired():
             late = TimeoutError(f"no answer within {PATIENCE:g} seconds")
             run.record(vocabulary.MEMORY_FAILED, doing=doing, message=unhandled(late).message)

@@ -78,7 +78,7 @@ from .secrets import (
     keys_in,
     secrets_of,
 )
-from .strict import is_strict
+from .strict import in_words, is_strict
 from .transport import certificates, http_client, http_options
 
 __all__ = [
@@ -149,6 +149,7 @@ __all__ = [
     "images_apart",
     "images_in",
     "images_of",
+    "in_words",
     "input_bound",
     "instructions",
     "is_strict",

@@ -49,6 +49,7 @@ from .pricing import Price, price_of
 from .reader import Answer, Counted, Reader, Unusable, plan_of, unshown
 from .sampling import check_tokens
 from .secrets import Redactor, secrets_in
+from .strict import in_words
 from .transport import Responses
 
 REST_SECONDS: Final = 0.1
@@ -58,7 +59,7 @@ USAGE_SECONDS: Final = 2.0
 """The most seconds that the usage may come after the end of a streamed answer."""
 COUNT_SECONDS: Final = 10.0
 """The most seconds that the vendor may take to count a prompt."""
-_TOLD: Final = "Give the final answer as JSON alone, which fits this JSON Schema:\n"
+
 _END: Final = object()
 _LOST: Final = (names.TIMEOUT, names.CONNECTION)
 """Failures that do not harm an answer which has its end."""
@@ -416,7 +417,7 @@ class APIPlanner(ABC):
         told = [instructions(context, options.system)]
         schema = context.output_schema
         if schema is not None and self._form(schema) is None:
-            told.append(_TOLD + _json(schema))
+            told.append(in_words(schema))
         return "\n\n".join(filter(None, told))
 
     async def _whole(self, context: Context) -> Plan:

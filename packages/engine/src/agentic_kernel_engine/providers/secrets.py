@@ -332,7 +332,7 @@ class Scan:
         return "".join(out)
 
 
-class Stream:
+class RedactedStream:
     """The search for both kinds of forms in one text that comes piece by piece; see `Scan`."""
 
     __slots__ = ("_escaped", "_plain", "_secrets")
@@ -371,7 +371,7 @@ class Redactor:
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
         self._seeds = secrets.plain.seeds if secrets.keys else None
-        self._streams: dict[str, Stream] = {}
+        self._streams: dict[str, RedactedStream] = {}
 
     def take(self, piece: Delta) -> Delta | None:
         """The piece without keys; None if all of it is held back."""
@@ -382,7 +382,7 @@ class Redactor:
             if self._seeds(piece.text) is None and not _escapes(piece.text):
                 return piece
             if stream is None:
-                stream = self._streams[piece.channel] = Stream(self._secrets)
+                stream = self._streams[piece.channel] = RedactedStream(self._secrets)
         text = stream.feed(piece.text)
         if text == piece.text:
             return piece

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 _STRICT: Final = frozenset(
     "type properties required additionalProperties items enum const anyOf $ref $defs title "
     "description minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minItems maxItems "
@@ -22,6 +24,12 @@ def is_strict(schema: Mapping[str, Any]) -> bool:
     """Return True if the schema of an answer, or of a function's arguments, can be enforced."""
     whole = schema.get("type") == "object" and "anyOf" not in schema
     return whole and _is_strict(schema, _DEEPEST)
+
+
+def in_words(schema: Mapping[str, Any]) -> str:
+    """The instruction to fit a schema that the API cannot enforce."""
+    text = msgspec.json.encode(schema).decode()
+    return f"Give the final answer as JSON alone, which fits this JSON Schema:\n{text}"
 
 
 def _is_strict(schema: Any, levels: int) -> bool:

@@ -50,7 +50,7 @@ class Compactor(Protocol):
 
         Args:
             transcript: The Loop's own; neither change it nor keep it.
-            remaining: What is left of the limits.
+            remaining: The rest of the limits.
         """
         ...
 

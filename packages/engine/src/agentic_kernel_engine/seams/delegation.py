@@ -25,13 +25,9 @@ from agentic_kernel import (
 from .. import edges
 from ..plans.accounts import Account
 from ..plans.budget import Amounts
-from ..plans.lineage import DEPTH as DEPTH
-from ..plans.lineage import LINEAGE as LINEAGE
-from ..plans.lineage import PARENT as PARENT
-from ..plans.lineage import depth, lineage
+from ..plans.lineage import DEPTH, LINEAGE, PARENT, depth, lineage
 from ..principal import Principal
-from ..waiting import asked as asked
-from ..waiting import digests as digests
+from ..waiting import asked, digests
 
 if TYPE_CHECKING:
     from ..host.job import Job

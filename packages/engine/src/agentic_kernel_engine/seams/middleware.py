@@ -24,7 +24,7 @@ from agentic_kernel import InvalidValue
 
 from .. import edges, values
 from ..errors import TaskFailed
-from ..faults import kind_of, place_of, text_of, unwinds
+from ..faults import is_unwinding, kind_of, place_of, text_of
 from ..plans.ending import End, failed
 from ..plans.observation import Observation
 from ..plans.plan import Plan
@@ -189,7 +189,7 @@ async def _called(name: str, hook: Callable[..., Awaitable[Any]], gives: type, *
     except TaskFailed as fault:
         raise failed(fault) from fault
     except (Exception, asyncio.CancelledError) as error:
-        if unwinds(error):
+        if is_unwinding(error):
             raise
         raise End(
             StopReason.ERROR, storable(f"{name} failed: {kind_of(error)}: {text_of(error)}"),

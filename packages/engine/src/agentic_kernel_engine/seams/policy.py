@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Final, Protocol
 
 from .. import edges
-from ..faults import kind_of, passes_run, report
+from ..faults import kind_of, report, reraise_run_end
 from ..plans.action import Action
 from ..plans.action import kind_of as kind_of_action
 from ..plans.decision import ALLOW, ROUTES, Decision, deny
@@ -51,7 +51,7 @@ async def decided(
     try:
         said = await policy.authorize(action, context)
     except BaseException as fault:
-        passes_run(fault)
+        reraise_run_end(fault)
         report(fault, context.task.id, context.step, f"the policy {type(policy).__name__}")
         return deny(f"{who} failed: {kind_of(fault)}")
     if said is ALLOW:

@@ -11,7 +11,16 @@ from msgspec.structs import replace
 
 from agentic_kernel import InvalidValue
 
-from ..faults import cause_has_note, closes, is_a, kind_of, place_of, report, text_of, unwinds
+from ..faults import (
+    cause_has_note,
+    is_a,
+    is_closing,
+    is_unwinding,
+    kind_of,
+    place_of,
+    report,
+    text_of,
+)
 from ..plans.action import ToolCall, digest
 from ..plans.observation import (
     HANDLER_ERROR,
@@ -28,7 +37,7 @@ from .deadline import DeadlinePassed, Timed, bounded
 from .exceptions import ToolError, Unfinished
 from .schema import Fit
 from .signature import plain
-from .threads import NOT_BEGUN, ThreadsExhausted
+from .threads import NOTE_NOT_BEGUN, ThreadsExhausted
 from .tool import Tool, ToolContext
 
 MAX_OUTPUT: Final = 1_000_000
@@ -128,7 +137,7 @@ async def perform(invocation: Invocation, timed: Timed | None = None) -> Observa
             async with bound:
                 result = await running
     except asyncio.CancelledError as error:
-        if unwinds(error):
+        if is_unwinding(error):
             raise
         return _faulty(invocation, error)
     except Unfinished:
@@ -137,16 +146,16 @@ async def perform(invocation: Invocation, timed: Timed | None = None) -> Observa
         if not error.begun:
             raise
         late = "did not return before the run's limit of time; effects it had by then remain"
-        if cause_has_note(error, NOT_BEGUN):
+        if cause_has_note(error, NOTE_NOT_BEGUN):
             late = "no thread was free for it before the run's limit of time; it was not begun"
         return _failed(invocation, TIMEOUT, late)
     except ThreadsExhausted as error:
         return _failed(invocation, NO_THREAD, str(error))
     except BaseException as error:
-        if is_a(error, KeyboardInterrupt) or closes(error):
+        if is_a(error, KeyboardInterrupt) or is_closing(error):
             raise
         if bound is not None and bound.expired():
-            if cause_has_note(error, NOT_BEGUN):
+            if cause_has_note(error, NOTE_NOT_BEGUN):
                 return _failed(
                     invocation, TIMEOUT,
                     f"no thread of {context.threads.limit} was free for it within "

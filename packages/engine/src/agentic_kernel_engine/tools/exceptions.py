@@ -31,7 +31,7 @@ class ToolError(Exception):
     observation as well, and is logged with its traceback.
 
     Args:
-        message: What went wrong and what to do about it, for the planner.
+        message: The cause and the remedy, for the planner.
         code: The error code of the observation.
     """
 

@@ -27,7 +27,7 @@ LIMIT: Final = 32
 """The most functions that run at the same time, by default."""
 ABANDONED: Final = 64
 """The most threads that may be abandoned before calls are refused, by default."""
-NOT_BEGUN: Final = "the function was not begun"
+NOTE_NOT_BEGUN: Final = "the function was not begun"
 """A note on the cancellation of a call that still waited for a thread."""
 IDLE: Final = 10.0
 """Seconds after which a thread without work ends."""
@@ -108,7 +108,7 @@ class ToolThreads:
             return await result
         except asyncio.CancelledError as error:
             if self._give_up(work):
-                error.add_note(NOT_BEGUN)
+                error.add_note(NOTE_NOT_BEGUN)
             raise
 
     def _begin(self) -> None:

@@ -3,7 +3,7 @@
 from .embedding import EmbeddingMemory
 from .hashing import HashingEmbedder
 from .in_memory import InMemoryMemory, check_query
-from .item_ledger import Ledger, read_export
+from .item_ledger import ItemLedger, read_export
 from .none import NoMemory
 from .vectors import BadVector, Embedder, Vectors, unit
 
@@ -13,7 +13,7 @@ __all__ = [
     "EmbeddingMemory",
     "HashingEmbedder",
     "InMemoryMemory",
-    "Ledger",
+    "ItemLedger",
     "NoMemory",
     "Vectors",
     "check_query",

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..memory import Hit, Item, Query, Remembered, Scope, check_scope
 from .in_memory import best, check_query, newest
-from .item_ledger import Ledger, read_export
+from .item_ledger import ItemLedger, read_export
 from .vectors import Embedder, Vectors, check_lengths
 
 
@@ -25,7 +25,7 @@ class EmbeddingMemory:
 
     def __init__(self, embedder: Embedder) -> None:
         self._vectors = Vectors(embedder)
-        self._ledger: Ledger[list[float]] = Ledger()
+        self._ledger: ItemLedger[list[float]] = ItemLedger()
         self._dimensions: int | None = None
 
     async def propose(self, item: Item) -> bool:

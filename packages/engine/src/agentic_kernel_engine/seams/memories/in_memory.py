@@ -12,7 +12,7 @@ from typing import Any, Final
 from agentic_kernel import InvalidValue
 
 from ..memory import Hit, Item, Query, Remembered, Scope, check_id, check_scope
-from .item_ledger import Ledger, read_export
+from .item_ledger import ItemLedger, read_export
 
 _WORD: Final = re.compile(r"\w+")
 
@@ -26,7 +26,7 @@ class InMemoryMemory:
     """
 
     def __init__(self) -> None:
-        self._ledger: Ledger[frozenset[str]] = Ledger()
+        self._ledger: ItemLedger[frozenset[str]] = ItemLedger()
 
     async def propose(self, item: Item) -> bool:
         return not self._ledger.knows(item) and self._ledger.add(item, _words(item.text))
@@ -77,7 +77,7 @@ def check_query(query: object) -> None:
         raise InvalidValue("query", f"must be a Query, not {type(query).__name__}")
 
 
-def newest(ledger: Ledger[Any], query: Query) -> list[Hit]:
+def newest(ledger: ItemLedger[Any], query: Query) -> list[Hit]:
     """The hits of a query without a text: the newest items."""
     return [
         Hit(item, 1.0, "among the newest")

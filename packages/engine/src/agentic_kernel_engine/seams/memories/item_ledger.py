@@ -28,7 +28,7 @@ Mark = TypeVar("Mark")
 """The data by which a memory finds a live item; removed when the item is no longer live."""
 
 
-class Ledger(Generic[Mark]):
+class ItemLedger(Generic[Mark]):
     """Items by scope. Its methods never suspend, so each one is atomic on the event loop."""
 
     def __init__(self) -> None:

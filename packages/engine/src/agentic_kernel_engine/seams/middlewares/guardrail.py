@@ -45,13 +45,13 @@ class Guardrail:
 
     async def after_model(self, context: Context, plan: Plan) -> None:
         for place, text in _said(plan):
-            await self._heed(text, place)
+            await self._check_text(text, place)
 
     async def after_tool(self, invocation: Invocation, observation: Observation) -> None:
         for said in (observation.output, observation.message):
-            await self._heed(_text(said), "tool")
+            await self._check_text(_text(said), "tool")
 
-    async def _heed(self, text: str, place: Place) -> None:
+    async def _check_text(self, text: str, place: Place) -> None:
         if not text:
             return
         why = self._check(text, place)
