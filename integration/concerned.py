@@ -27,7 +27,7 @@ PAGES: Final = ("integration/test_documentation.py", "integration/test_new.py")
 
 
 class Imports:
-    """Who imports whom among the Python files below a folder.
+    """The imports among the Python files below a folder.
 
     Args:
         root: The folder; its packages lie in ``packages/*/src``, ``conformance/src`` and itself.

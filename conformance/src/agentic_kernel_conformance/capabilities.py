@@ -279,7 +279,7 @@ def _joined(parts: Sequence[Repertoire]) -> tuple[tuple[str, ...], tuple[Any, ..
 
 
 async def _outcome(registry: CapabilityRegistry, agent: str) -> object:
-    """What the registry says of an Agent: the content of a repertoire, or the refusal."""
+    """The answer of the registry about an Agent: the content of a repertoire, or the refusal."""
     try:
         return shown(await registry.resolve(agent))
     except UnknownAgent as error:

@@ -47,7 +47,7 @@ class Reading:
     values: tuple[float, ...]
     """Its ratios to the limit, or its only value if it is a count."""
     shown: float
-    """What a person reads, in ``unit``."""
+    """The value that a person reads, in ``unit``."""
     better: Literal["lower", "higher"] = "lower"
     count: bool = False
     """True if load cannot touch it."""
@@ -67,7 +67,7 @@ class Reading:
 
     @property
     def noise(self) -> float:
-        """How far apart the readings are, as a part of the median."""
+        """The distance of the readings, as a part of the median."""
         if self.count:
             return 0.0
         if len(self.values) < 2:
@@ -106,13 +106,13 @@ class Compared:
 
     @property
     def drift(self) -> float:
-        """How far apart the paces of the two runs are, as a part of the smaller."""
+        """The distance of the paces of the two runs, as a part of the smaller one."""
         paces = [each.pace for each in (self.before, self.after) if each and each.pace]
         return max(paces) / min(paces) - 1 if len(paces) == 2 else 0.0
 
     @property
     def factor(self) -> float | None:
-        """How many times worse it is after; below 1 it is better. None if there is no such."""
+        """The factor by which it is worse after; below 1 it is better. None if it is unknown."""
         if self.before is None or self.after is None:
             return None
         one, other = self.before.middle, self.after.middle
@@ -122,7 +122,7 @@ class Compared:
 
     @property
     def verdict(self) -> Verdict:
-        """What became of it."""
+        """The result of the comparison."""
         if self.before is None:
             return "new"
         if self.after is None:
@@ -192,7 +192,7 @@ def _of_row(row: Mapping[str, Any]) -> Iterator[Reading]:
 
 
 def results(place: Path) -> dict[str, dict[str, Any]]:
-    """What is recorded in a folder or a file, by the names of the benchmarks.
+    """The records of a folder or a file, by the names of the benchmarks.
 
     Raises:
         NoResults: There is none, or a file is not one of them.
@@ -267,13 +267,13 @@ def _name(record: Mapping[str, Any]) -> str:
 
 
 def left_out(place: Path) -> int:
-    """How many findings have neither a limit, nor a peer, nor counts, such as lines to be drawn."""
+    """The number of findings without a limit, a peer and counts, such as lines to be drawn."""
     records = (each for found in results(place).values() for each in found["figures"])
     return sum(not any(readings(each)) for each in records)
 
 
 def table(found: Sequence[Compared], left: int = 0) -> str:
-    """What moved, as Markdown for a comment; what stayed the same is below, folded.
+    """The readings that moved, as Markdown for a comment; the others are below, folded.
 
     Args:
         left: The number of findings that are not compared.

@@ -69,7 +69,7 @@ class Contract:
     fixtures: ClassVar[frozenset[str]] = frozenset()
     """The names of the fixtures that the implementation supplies, optional ones included."""
     unproven: ClassVar[tuple[Unproven, ...]] = ()
-    """What the tests of this class do not prove. Each class of a contract adds its own."""
+    """Properties that the tests of this class do not prove. Each contract class adds its own."""
     sources: ClassVar[tuple[str, ...]] = ()
     """More import packages of the implementation, such as ``("acme_store",)``. The report has a
     digest of their files, and of the packages that the module of the subclass imports or names."""

@@ -57,7 +57,7 @@ class CountedStore:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.calls: Counter[str] = Counter()
-        """How often each method was called."""
+        """The number of calls of each method."""
         self.writes: list[Written] = []
         """The inserts and commits that were accepted, in order."""
 

@@ -126,7 +126,7 @@ class MiddlewareContract(Contract):
     async def test_a_run_begins_and_ends_once_more_after_a_crash(
         self, middleware: Middleware
     ) -> None:
-        """Nothing of the first beginning was stored, so the second one is made from nothing."""
+        """The first beginning stored nothing, so the second one begins from the start."""
         states = [State(), State()]
         for state in states:
             await self._called(middleware, "on_run_start", state)

@@ -34,7 +34,7 @@ _USED: Final = ("input_tokens", "output_tokens", "cost")
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What came of a call of a hook, as text that can be compared."""
+    """The outcome of a call of a hook, as text that can be compared."""
 
     said: str
 

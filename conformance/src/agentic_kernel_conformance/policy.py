@@ -58,7 +58,7 @@ ACTIONS: Final[dict[str, Action]] = {
 
 
 _ROUNDS: Final = 9
-"""How often each question is asked again."""
+"""The number of times that each question is asked again."""
 
 
 class PolicyContract(Contract):

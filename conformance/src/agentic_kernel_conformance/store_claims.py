@@ -184,7 +184,7 @@ class StoreClaims(StoreSuite):
     @pytest.mark.rule("find")
     @pytest.mark.parametrize("limit", [1, 2, 7])
     async def test_pages_of_claimable_tasks_are_filled(self, store: Store, limit: int) -> None:
-        """What a living host owns is no part of a page, however many such Tasks lie between."""
+        """The Tasks of a living Host are no part of a page, however many of them lie between."""
         await store.join(HOST)
         wanted = []
         for number in range(_MIXED):

@@ -31,7 +31,7 @@ class StoreCosts(StoreSuite):
     async def test_a_commit_writes_its_step_and_not_the_record(
         self, store: Store, written: Count
     ) -> None:
-        """What was given once, and the events so far, are not written again by every commit."""
+        """A commit does not write again the input that was given once, nor the events so far."""
         record = running("heavy", given={"acme/input": "x" * _INPUT})
         await store.insert(record)
         costs = []

@@ -18,7 +18,7 @@ from .storage import StoreSuite
 from .store_worker import ACKNOWLEDGED, steps_of
 
 _UNTIL = 3
-"""How many times the patience a dead host may still count as alive."""
+"""The multiple of the patience for which a dead Host may still count as alive."""
 
 
 class StoreDeaths(StoreSuite):
@@ -79,7 +79,7 @@ class StoreDeaths(StoreSuite):
     async def test_what_a_killed_process_was_told_is_there(
         self, store: Store, factory: StoreFactory
     ) -> None:
-        """Nothing waits for a close: who is killed right after an answer loses nothing."""
+        """No write waits for a close: a kill of the process after an answer loses no write."""
         async with worker(factory, "write", task_id="written", count=ACKNOWLEDGED) as victim:
             async with in_time("durable", self.patience * 3, "twenty writes by another process"):
                 told = await victim.said()

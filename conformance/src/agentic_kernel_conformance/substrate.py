@@ -78,7 +78,7 @@ class SubstrateContract(Contract):
     fixtures = frozenset({"factory", "work", "bounds"})
 
     factory: Any = supplied("factory")
-    """Where each worker process gets the substrate. Supplied by the adapter."""
+    """The place from which each worker process gets the substrate. Supplied by the adapter."""
     work: Any = supplied("work")
     """A `SubstrateWork`. Supplied by the adapter."""
 

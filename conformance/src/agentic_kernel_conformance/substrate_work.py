@@ -65,8 +65,6 @@ class SubstrateWork(ABC):
                 found += group
         return found
 
-    # The `Work` of `RuntimeContract`.
-
     def succeed(self) -> Task:
         return self.task((Say("a word"),))
 

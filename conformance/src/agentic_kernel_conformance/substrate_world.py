@@ -136,8 +136,8 @@ class World:
     """The kit's side of one test; an asynchronous context manager.
 
     Args:
-        factory: How each worker makes the substrate.
-        bounds: What the substrate declares.
+        factory: Makes the substrate in each worker.
+        bounds: The bounds that the substrate declares.
         patience: Seconds to wait for anything that must happen in finite time.
         folder: An empty folder for the workers' temporary files.
     """
@@ -261,8 +261,6 @@ class World:
         if trial is not None:
             trial.wrote(record)
 
-    # The store
-
     async def _take_calls(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections.add(writer)
         link = _Link(self)
@@ -284,8 +282,6 @@ class World:
     def trial_of(self, task_id: str) -> Trial | None:
         """Return the trial of a Task."""
         return self._trials.get(task_id)
-
-    # The marks
 
     async def _take_marks(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections.add(writer)

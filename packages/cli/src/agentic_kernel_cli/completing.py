@@ -71,7 +71,7 @@ class Line:
 
 @dataclass
 class Offer:
-    """What may stand at the cursor."""
+    """The words that may stand at the cursor."""
 
     words: list[tuple[str, str]] = field(default_factory=list)
     """Words, each with a remark."""
@@ -112,7 +112,7 @@ def answer(shell: str, words: Sequence[str]) -> list[str]:
 
 
 def offered(words: Sequence[str]) -> Offer:
-    """What may stand in the place of the last of these words."""
+    """The words that may stand in the place of the last of these words."""
     line = _read(words or [""])
     name, mark, value = line.part.partition("=")
     if line.wants is not None:
@@ -242,7 +242,7 @@ def _fitting(offer: Offer, part: str) -> Offer:
 
 
 def _asked(line: Line, look: Any) -> list[tuple[str, str]]:
-    """What ``look`` finds in the store of this command line."""
+    """Return the result of ``look`` in the store of this command line."""
     import asyncio
 
     place = _place(line)

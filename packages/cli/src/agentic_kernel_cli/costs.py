@@ -33,7 +33,7 @@ _LEAST: Final = 0.0001
 
 @dataclass(frozen=True)
 class Used:
-    """What the calls of models used."""
+    """The use of the calls of models."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -78,7 +78,7 @@ NOTHING: Final = Used()
 
 
 def used_in(events: Iterable[Event]) -> Used:
-    """What a Task with this whole history has used."""
+    """The use of a Task with this whole history."""
     used = NOTHING
     for event in events:
         for field in _COUNTED.get(event.type, ()):
@@ -87,7 +87,7 @@ def used_in(events: Iterable[Event]) -> Used:
 
 
 async def used_by(host: Host, record: Record) -> Used | None:
-    """What a stored Task has used.
+    """The use of a stored Task.
 
     None if it cannot be known: an event is damaged, or there are more than `MOST` events.
     """

@@ -226,7 +226,7 @@ def _proxying() -> Any:
 
 
 def _reported(work: Any) -> Any:
-    """What a coroutine returns; the errors of the guard and of MCP are said in one line."""
+    """Return the result of a coroutine; the errors of the guard and of MCP are said in one line."""
     from agentic_kernel_guard import GuardError
     from agentic_kernel_guard.rules import RuleError
     from agentic_kernel_mcp import BadPins, MCPError

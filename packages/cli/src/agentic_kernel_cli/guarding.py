@@ -176,7 +176,7 @@ def read_rules() -> Any:
 
 
 def used(file: Path, read: Any) -> Any:
-    """What `read` makes of a file's text."""
+    """Return the result of `read` for a file's text."""
     from agentic_kernel_guard.rules import RuleError
 
     form = _FORMS.get(file.suffix.lower())

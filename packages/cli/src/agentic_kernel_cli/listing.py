@@ -26,7 +26,7 @@ class Listed:
     lost: frozenset[str]
     """The ids of those that run although no living process runs them."""
     used: Mapping[str, Used]
-    """What each has used, if it is known."""
+    """The use of each Task, if it is known."""
     looked: int
     """The number of Tasks that were looked at."""
     last: Task | None

@@ -78,7 +78,7 @@ def way_back(called: Invocation, task: Task) -> str:
 
 
 async def onward(called: Invocation, host: Host, record: Record) -> str:
-    """How a Task goes on that this command controls, but does not run: the end of a sentence.
+    """The end of a sentence: the way on of a Task that this command controls, but does not run.
 
     A child goes on when the Task above it runs, in the Host that serves that one.
     """

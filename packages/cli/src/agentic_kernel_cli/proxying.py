@@ -51,7 +51,7 @@ INSTRUCTIONS: Final = (
     "`agentic-kernel guard approve REQUEST`; then make the same call again. A tool that asks its "
     "user a question is told that nobody answers; give it all that it needs as arguments."
 )
-"""What the client's model is told."""
+"""The instructions for the client's model."""
 _PATIENCE: Final = 30.0
 """Seconds that a call may take beyond its time, before it is given up in this process."""
 _OFTEN: Final = 600.0
@@ -62,7 +62,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line says.
+    """The options of the command line.
 
     Raises:
         InvalidValue: The mode or the principal is not accepted.
@@ -93,7 +93,7 @@ class Settings:
 
     @property
     def said(self) -> SpecFile:
-        """What a person says about the tools."""
+        """The spec file: a person's words about the tools."""
         return SpecFile() if self.specs is None else self.specs
 
 

@@ -111,7 +111,7 @@ def task_details(
     Args:
         said: The text so far; shown while there is no result.
         left: The remedy if the Task is running and no live process runs it; else empty.
-        used: What its own calls of models used.
+        used: The use of its own calls of models.
         ran: The time that it ran; None if it is not known.
         decisions: The decisions of people, with the names that were recorded.
         doubts: The steps whose outcome is unknown, because a crash interrupted them.

@@ -45,7 +45,7 @@ def show(
         records: The Tasks, newest first.
         lost: The remedies for those that no living process runs, by their ids.
         now: The moment from which the times are told.
-        used: What the Tasks used, by their ids, if it is known.
+        used: The use of the Tasks, by their ids, if it is known.
     """
     if not records:
         return
@@ -143,7 +143,7 @@ def _title(task: Task) -> str:
 
 
 def _says(record: Record, lost: Mapping[str, str]) -> str:
-    """What the Task waits for, or that no process runs it."""
+    """The wait of the Task, or the words that no process runs it."""
     task = record.task
     if task.id in lost:
         return line(f"no process runs it; {lost[task.id]}")

@@ -80,7 +80,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The digest of what the person saw; empty in decisions of earlier releases."""
 
     def message(self, request: ApprovalRequest) -> bytes:
-        """What is signed."""
+        """The text that is signed."""
         said: list[Any] = [
             request.id, request.print, request.until, self.approved, self.by, self.at, self.note,
             self.key,
@@ -97,9 +97,9 @@ class PendingApproval:
     id: str
     asked: Asked
     at: int
-    """When it was made; milliseconds since 1970."""
+    """The time of the request; milliseconds since 1970."""
     until: int
-    """When the request, and an approval of it, is over."""
+    """The end of the request, and of an approval of it."""
     verdict: Verdict | None
 
     @property

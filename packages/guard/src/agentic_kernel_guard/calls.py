@@ -262,7 +262,7 @@ class Calls:
 
 
 class _Result(msgspec.Struct):
-    """What is recorded of an action's end; without both fields it is not known."""
+    """The record of an action's end; without both fields the end is not known."""
 
     frame: dict[str, Any] | None = None
     error: str = ""

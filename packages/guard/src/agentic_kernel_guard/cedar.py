@@ -70,7 +70,7 @@ class CedarPolicy:
         return Decision(effect, reason, constraints, Verdict(effect, reason, rule))
 
     def near(self, request: Request) -> tuple[Near, ...]:
-        """None: Cedar does not say what nearly held."""
+        """Return None, because Cedar does not name the rules that nearly held."""
         return ()
 
     def _denial(self, request: Request) -> tuple[str, str]:

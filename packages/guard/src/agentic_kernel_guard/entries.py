@@ -96,7 +96,7 @@ class Entries:
         return known
 
     async def facts(self, request: Request, decision: Decision) -> dict[str, Any]:
-        """What `replayed` asks other rules about."""
+        """The request and its decision, for `replayed` to ask other rules about."""
         given = dict(request.arguments)
         try:
             arguments, hidden = await off_the_loop(

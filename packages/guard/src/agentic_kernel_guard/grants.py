@@ -33,7 +33,7 @@ class Denied(GuardError):
     """The policy denies it. The trace says so, under the action's id.
 
     Attributes:
-        decision: What the policy decided.
+        decision: The decision of the policy.
         action: Id of the denial, for `Guard.explain`.
     """
 
@@ -53,7 +53,7 @@ class ApprovalNeeded(Denied):
 
 @dataclass(frozen=True, slots=True)
 class CapabilityRequest:
-    """What a grant is asked for.
+    """A request for a grant.
 
     A grant is for arguments, or for all arguments that fit a pattern. The pattern is written as the
     predicates of a rule. An argument that it does not name is refused.
@@ -67,9 +67,9 @@ class CapabilityRequest:
     arguments: Mapping[str, Any] | None = None
     pattern: Mapping[str, Any] | None = None
     uses: int | None = 1
-    """How often the token can be used; None for no limit until it expires."""
+    """The most uses of the token; None for no limit until it expires."""
     seconds: float | None = None
-    """How long the token holds; None for the guard's own time."""
+    """The lifetime of the token; None for the guard's own one."""
     task: str = ""
     key: str = ""
     """Key of the action: a repeated call with it answers with the recorded result."""
@@ -78,7 +78,7 @@ class CapabilityRequest:
     step_count: int = 0
     duration_ms: int = 0
     approved_by: str = ""
-    """Who approved these arguments. It is the word of the host's code, never a model's."""
+    """The person or program that approved these arguments, in the words of the host's code."""
     ask: bool = False
     """True to ask for an approval in the guard's store if one is needed: the grant is refused, a
     person decides in any process that shares the store (`approvals.decide`), and the same request
@@ -112,7 +112,7 @@ class CapabilityRequest:
 
 @dataclass(frozen=True, slots=True)
 class Narrower:
-    """What a child token grants less than its parent. What is not said stays as it is.
+    """The limits of a child token within its parent. A limit that is not given stays as it is.
 
     Raises:
         InvalidValue: A part is of another type, or out of its range.

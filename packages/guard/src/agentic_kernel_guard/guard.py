@@ -111,7 +111,7 @@ class Guard:
     async def decide(
         self, request: CapabilityRequest, principal: Principal, justification: str = ""
     ) -> Decision:
-        """What the policy says to a request, with a look at its rate limits.
+        """Return the policy's decision about a request, and look at its rate limits.
 
         Nothing is granted, spent or recorded.
 
@@ -126,7 +126,7 @@ class Guard:
     async def explain_policy(
         self, request: CapabilityRequest, principal: Principal, justification: str = ""
     ) -> tuple[Decision, tuple[Near, ...]]:
-        """What `decide` says, and which rules failed on one thing only."""
+        """The decision of `decide`, and the rules that failed on one condition only."""
         asked = await self._decisions.question(request, principal, justification)
         return (await self._decisions.decided(asked))[0], self.policy.near(asked)
 

@@ -82,7 +82,7 @@ def kept(
     raw: RawResult, principal: Principal, capability: str, constraints: dict[str, Any], until: int,
     task: str = "",
 ) -> Kept | None:  # fmt: skip
-    """What to keep of a result; None if it cannot be written as JSON."""
+    """The text to keep of a result; None if it cannot be written as JSON."""
     try:
         stored = Stored(
             whole(raw.value), raw.driver, raw.source, capability, constraints, task, raw.failed

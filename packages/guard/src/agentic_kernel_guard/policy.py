@@ -36,7 +36,7 @@ _ALLOWED: Final = {each: f"{each.value} is allowed" for each in SafetyClass}
 
 @dataclass(frozen=True, slots=True)
 class Constraints(FrameLimits):
-    """What may be shown of a result: limits of a frame that name the most rows.
+    """The part of a result that may be shown: limits of a frame that name the most rows.
 
     Raises:
         InvalidValue: A field is of another type, or the rows are negative.
@@ -92,8 +92,9 @@ class Constraints(FrameLimits):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What a policy decides about. The Guard makes it; no field is a model's word but the arguments
-    and the justification.
+    """A request that a policy decides about.
+
+    The Guard makes it. Only the arguments and the justification are words of a model.
     """
 
     spec: CapabilitySpec
@@ -112,13 +113,13 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What a policy decided. A limit of its verdict is not looked at yet."""
+    """The decision of a policy. A limit of its verdict is not looked at yet."""
 
     effect: Effect
     reason: str
     constraints: Constraints
     verdict: Verdict | None = None
-    """What the rules said; None without rules."""
+    """The answer of the rules; None without rules."""
 
     @property
     def rule(self) -> str:
@@ -144,7 +145,7 @@ class GuardRules(Protocol):
 
 
 class DefaultPolicy:
-    """What holds without rules.
+    """The policy that holds without rules.
 
     READ is allowed. WRITE needs a justification of 15 characters and the role ``writer`` or
     ``admin``. DESTRUCTIVE needs the role ``admin``. Sensitive data needs a tenant, and shows the
@@ -163,7 +164,7 @@ class DefaultPolicy:
         return Decision("allow", _ALLOWED[request.spec.safety], constraints)
 
     def near(self, request: Request) -> tuple[Near, ...]:
-        """None: there are no rules."""
+        """Return None, because there are no rules."""
         return ()
 
 
@@ -189,7 +190,7 @@ class RulePolicy:
 
 
 def limits_of(spec: CapabilitySpec, principal: Principal) -> Constraints:
-    """What a principal may see of a capability's results."""
+    """The part of a capability's results that a principal may see."""
     secret = spec.sensitivity is Sensitivity.SECRET
     sees_all = spec.sensitivity is Sensitivity.NONE or (
         not secret and PII_READER in principal.roles

@@ -25,7 +25,7 @@ class Shows(Protocol):
 
     @property
     def redactor(self) -> Redacts:
-        """What the trace is redacted by."""
+        """The redaction of the trace."""
         ...
 
     def check(self, mode: object, constraints: FrameLimits) -> None:

@@ -52,14 +52,14 @@ class Readings:
         return msgspec.structs.replace(request, carries=carries, has_read=reading.sources)
 
     def saw(self, frame: Frame, task: str, who: Principal) -> Seen | None:
-        """What to remember of a frame that is about to be shown."""
+        """The texts to remember of a frame that is about to be shown."""
         if not self._policy.taints or not frame.taint:
             return None
         until = self._now() + REMEMBERED * 1_000
         return Seen(_run_of(task, who), frame.source, remembered(frame), until)
 
     def heard(self, message: str, source: str, task: str, who: Principal) -> Seen | None:
-        """What to remember of a driver's message that is about to be shown."""
+        """The texts to remember of a driver's message that is about to be shown."""
         if not self._policy.taints:
             return None
         until = self._now() + REMEMBERED * 1_000
@@ -67,5 +67,5 @@ class Readings:
 
 
 def _run_of(task: str, who: Principal) -> str:
-    """What taint goes with: a Task, or else the principal."""
+    """The owner of taint: a Task, or else the principal."""
     return digest([who.name, who.tenant, task])

@@ -14,7 +14,7 @@ from agentic_kernel_engine.seams import compile_schema
 
 
 class SafetyClass(str, Enum):
-    """What a call may do to the world."""
+    """The effect of a call on the world."""
 
     READ = "read"
     WRITE = "write"
@@ -22,7 +22,7 @@ class SafetyClass(str, Enum):
 
 
 class Sensitivity(str, Enum):
-    """What kind of data a call may return."""
+    """The kind of data that a call may return."""
 
     NONE = "none"
     PII = "pii"
@@ -43,7 +43,7 @@ class CapabilitySpec:
     description: str
     """Text for a model: what the operation does."""
     operation: str
-    """What the driver is asked to do, e.g. the name of a tool or a path of an API."""
+    """The operation of the driver, e.g. the name of a tool or a path of an API."""
     arguments: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
     """JSON Schema of the arguments."""
     result: Mapping[str, Any] | None = None

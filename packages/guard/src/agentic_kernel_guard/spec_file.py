@@ -27,7 +27,7 @@ _SETS: Final = frozenset({"allowed_fields", "sensitive_fields", "tags"})
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """What a file says about one tool."""
+    """The part of a spec file about one tool."""
 
     tool: str
     """The server's name of the tool."""
@@ -36,7 +36,7 @@ class Refinement:
     offered: bool = True
     """False if nobody gets the tool."""
     mode: ResponseMode | None = None
-    """How results are shown; None for the usual way."""
+    """The form in which results are shown; None for the usual one."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Fields of `CapabilitySpec` with their values."""
     line: int = 0

@@ -28,7 +28,7 @@ _SIGN: Final = re.compile(r"[\d@/:._=+-]")
 
 
 def remembered(frame: Frame) -> str:
-    """What is kept of a frame: its texts and numbers as a JSON list, or ``null`` for too much."""
+    """The record of a frame: its texts and numbers as a JSON list; ``null`` if it is too long."""
     found = list(_summarized(frame.summary)) if frame.summary else []
     length = sum(map(len, found))
     for each in _leaves([list(frame.rows), frame.value]):
@@ -40,12 +40,12 @@ def remembered(frame: Frame) -> str:
 
 
 def told(message: str) -> str:
-    """What is kept of a message: it as a JSON list of one text."""
+    """The record of a message: a JSON list with the message alone."""
     return json.dumps([message], ensure_ascii=True)
 
 
 class Reading:
-    """What one run has seen, by source."""
+    """The texts and numbers that one run has seen, by source."""
 
     def __init__(self) -> None:
         self._texts: dict[str, list[str]] = {}

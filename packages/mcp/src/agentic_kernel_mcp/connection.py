@@ -28,9 +28,9 @@ from .servers import Server, StdioServer
 from .turns import Turns
 
 MOST_SESSIONS: Final = 3
-"""How many sessions a call is begun in, if each has ended before it."""
+"""The most sessions in which one call is begun, if each session has ended before."""
 MOST_ROUNDS: Final = 10
-"""How often a server may ask for more before it answers one call."""
+"""The most questions of a server before it answers one call."""
 PAUSE: Final = 1.0
 """Seconds between two listings, so that a server that changes all the time is not listed all the
 time."""
@@ -64,7 +64,7 @@ class Connection:
 
     Args:
         name: Its name.
-        server: How it is started or reached.
+        server: The way to start or to reach it.
         patience: Seconds for the start, and for each listing.
         listed: Called with each listing of the server's tools.
     """
@@ -212,7 +212,7 @@ class Connection:
         raise Refused("it asks in a way that its version of the protocol does not have")
 
     def _failed(self, error: Exception, went: Attempt) -> Exception:
-        """What became of a call that ended with this error."""
+        """The outcome of a call that ended with this error."""
         code = error.code if isinstance(error, mcp.MCPError) else None
         if went.unsent:
             return Unavailable(self.name, went.unsent)
@@ -416,7 +416,7 @@ def _first(error: Exception) -> Exception:
 
 
 def _plain(error: BaseException) -> str:
-    """What went wrong, in a few words."""
+    """The cause of the failure, in a few words."""
     error = _first(error) if isinstance(error, Exception) else error
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"{error.filename!r} was not found; install it, or give its path"

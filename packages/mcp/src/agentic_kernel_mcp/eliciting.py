@@ -25,7 +25,7 @@ DECLINE: Final = "decline"
 STOP: Final = "stop"
 """The answer with which a person ends a call that is not to be made again."""
 MOST_TRIES: Final = 3
-"""How often a person is asked for an answer that fits, before the server is told that none came."""
+"""The most times that a person is asked for a fitting answer, before the server gets a refusal."""
 MOST_AT_ONCE: Final = 20
 """The most questions that a server may ask at once."""
 _ACTIONS: Final = frozenset({DECLINE, "cancel"})
@@ -97,7 +97,7 @@ class Elicitation:
         )
 
     def dismissed(self, params: types.ElicitRequestParams) -> types.ElicitResult:
-        """What a server is told that waits for the answer: the answer, or that there is none."""
+        """The reply to a server that waits: the answer, or that there is none."""
         if self._unfinished is not None:
             return _CANCEL
         try:
@@ -110,7 +110,7 @@ class Elicitation:
         """Look after the call if a question was dismissed that is now the Task's.
 
         Args:
-            said: What the server answered to the call.
+            said: The server's answer to the call.
             may_repeat: True if the call can be made again without harm.
 
         Raises:

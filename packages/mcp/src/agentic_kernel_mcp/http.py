@@ -28,7 +28,7 @@ _SESSION: Final = "mcp-session-id"
 
 @dataclass
 class Attempt:
-    """How the request of one call went, as far as the SDK does not say it."""
+    """The way of the request of one call, as far as the SDK does not tell it."""
 
     unsent: str = ""
     """Why the server never got the request."""

@@ -105,7 +105,7 @@ class HTTPServer:
 
 
 Server = StdioServer | HTTPServer
-"""How one server is started or reached."""
+"""The way to start or to reach one server."""
 
 
 @dataclass(frozen=True)

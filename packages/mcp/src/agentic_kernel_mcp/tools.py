@@ -33,7 +33,7 @@ NOBODY_ANSWERS: Final = (
     "the server asked its user a question; nobody can be asked here, so it was told that the "
     "question is dismissed"
 )
-"""What the caller is told of a call that fails after the server has asked."""
+"""The message to the caller of a call that fails after the server has asked."""
 _log = logging.getLogger(__package__)
 _Described = dict[str, Any]
 
@@ -48,7 +48,7 @@ class Withheld:
     reason: str
     """``new``, ``changed``, or the reason why the tool cannot be used."""
     description: str
-    """What the server says that it does."""
+    """The server's description of the tool."""
     effect: str
     """The effect of a call, as the server says."""
     digest: str
@@ -75,7 +75,7 @@ class MCPTools:
     server is started again for the next call.
 
     Args:
-        servers: How each server is started or reached, by its name.
+        servers: The way to start or to reach each server, by its name.
         pins: The accepted tools, by default for this object only.
         accept_first: False to withhold all tools of a server that has no pins yet; by default they
             are accepted as the server lists them first.

@@ -42,7 +42,7 @@ from .writes import Outcome, OwnerLives, Write, lapsed
 
 _log: Final = logging.getLogger(__name__)
 LOOKS: Final = 1000
-"""How often a claim looks again before it gives up; each look means that another one won."""
+"""The most looks of a claim before it gives up; each look means that another claim won."""
 _SOME: Final = 100
 """Tasks that are read, or removed, in one statement."""
 _REMEMBERED: Final = 10_000

@@ -36,7 +36,7 @@ class Parts:
         control: The Host of the verbs; it runs the registrations of runners only.
         agents: The open streams of agents.
         runners: The open streams of runners, with what they offer.
-        registry: What runners published, and their streams in every process.
+        registry: The tools of the runners, and their streams in every process.
         runs: The executions that run in this process.
         jobs: The remote steps that run in this process.
         followers: The runs here of executions that wait for a remote step, by its id; each is told

@@ -47,7 +47,7 @@ class Scout:
     """Looks for Tasks that this process is to take.
 
     Args:
-        parts: What the server shares.
+        parts: The parts that the server shares.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -59,7 +59,7 @@ class Scout:
         """True if the next look is to search the store, and not only to read these Tasks."""
         self._after: dict[str, str | None] = {}
         self._seen: dict[str, float] = {}
-        """When a Task without an owner was first seen, by id."""
+        """The moment at which a Task without an owner was first seen, by id."""
         self._deaf: Callable[[], None] | None = None
 
     def hurry(self) -> None:
@@ -221,8 +221,6 @@ class Scout:
         if record.task.status is TaskStatus.RUNNING:
             return self._patient(record, Key(tenant, "", ""), lambda key: None)
         return self._parts.now() >= _deadline(record)
-
-    # What a stream that opens brings here
 
     async def agent_came(self, consumer: Consumer) -> None:
         """Take the executions of the consumer that opened a stream, and those that wait."""

@@ -233,8 +233,6 @@ class Server:
         for host in (parts.executions, parts.tools, parts.control):
             await host.drain(timeout=timeout)
 
-    # What streams bring
-
     def _agent_came(self, consumer: Consumer) -> None:
         self.parts.start(self._scout.agent_came(consumer))
 

@@ -15,7 +15,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     step_timeout: float = 300.0
     """The longest a step may take after its approval."""
     retention: float = 168 * 3_600.0
-    """How long an ended execution is kept."""
+    """The time for which an ended execution is kept."""
     hold: float = 30.0
     """The longest an intent is held that another process has to answer; clients give up at 35."""
     heartbeat: float = 15.0

@@ -135,7 +135,7 @@ class ToolRunner:
         self._stop = asyncio.Event()
         self._connected = asyncio.Event()
         self._since = 0.0
-        """When the stream was opened."""
+        """The moment at which the stream was opened."""
 
     async def connected(self) -> None:
         """Wait until the stream is open."""

@@ -1,4 +1,4 @@
-"""What this package offers: it is loaded by its entry points."""
+"""The offers of this package, which its entry points load."""
 
 # --8<-- [start:entry]
 import shutil

@@ -18,7 +18,7 @@ T = TypeVar("T")
 async def isolated(
     work: Callable[[], Awaitable[T]], timeout: float
 ) -> tuple[T | BaseException, asyncio.CancelledError | None]:
-    """What a call returns or raises; and the cancellation of its caller, if there was one.
+    """The outcome of a call, and the cancellation of its caller, if there was one.
 
     A driver that cancels its own asyncio task does not cancel the caller. If the caller is
     cancelled, so is the call; what it still says counts, because it may have had its effect. A call
@@ -71,7 +71,7 @@ def _started(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
 
 
 async def in_time(work: Coroutine[Any, Any, T], until: float) -> T:
-    """What some work returns.
+    """Return the result of some work.
 
     The timer is made once the work waits: a call in memory does not, and a timer takes a tenth of
     what an invocation adds to it (benchmarks/guard.py).
@@ -92,7 +92,7 @@ async def in_time(work: Coroutine[Any, Any, T], until: float) -> T:
 
 @coroutine
 def _rest(work: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
-    """What some work returns that has begun and waits."""
+    """Return the result of some work that has begun and waits."""
     try:
         while True:
             try:

@@ -64,7 +64,7 @@ class InMemoryDriver:
     Args:
         operations: The functions by operation.
         name: Name of the driver.
-        source: Where the data is from; taint names it.
+        source: The source of the data; taint names it.
 
     Raises:
         InvalidValue: An operation is no function.

@@ -24,7 +24,7 @@ class NoEffect(GuardError):
     the message: it is redacted, and counts as text of the driver's source.
 
     Attributes:
-        source: Where the message is from; the router sets it.
+        source: The source of the message; the router sets it.
     """
 
     def __init__(self, message: str, code: str = "guard/no_effect") -> None:

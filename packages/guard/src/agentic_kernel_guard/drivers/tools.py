@@ -40,7 +40,7 @@ class ToolsDriver:
     Args:
         tools: The registry.
         name: Name of the driver.
-        source: Where the data is from; taint names it.
+        source: The source of the data; taint names it.
         refusals: Codes of a tool's answers which say that nothing was done, e.g. because a server
             could not be reached.
 

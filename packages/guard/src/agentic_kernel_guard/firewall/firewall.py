@@ -17,7 +17,7 @@ from .summary import described, line_of, quoted, shape
 
 MODES: Final = get_args(ResponseMode)
 NO_LIMITS: Final = FrameLimits()
-"""What a frame shows if no grant limits it."""
+"""The budgets of a frame that no grant limits."""
 SAMPLE: Final = 3
 """The rows that a summary shows."""
 
@@ -83,7 +83,7 @@ class Firewall:
         constraints: FrameLimits = NO_LIMITS,
         handle: str | None = None,
     ) -> Frame:
-        """What a model may see of a result.
+        """Return the part of a result that a model may see.
 
         - ``summary``: the size, a line for each field, and the first rows.
         - ``table``: as many rows as the budgets and the constraints allow.

@@ -11,7 +11,7 @@ from agentic_kernel import InvalidValue
 from agentic_kernel_engine.edges import came, flag, instance, whole, whole_or_none
 
 ResponseMode = Literal["summary", "table", "handle_only", "raw"]
-"""How much of a result is shown."""
+"""The part of a result that is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True)
 class FrameLimits:
-    """What a grant lets one frame show, besides the budgets.
+    """The limits that a grant puts on one frame, besides the budgets.
 
     Raises:
         InvalidValue: A field is of another type, or the rows are negative.
@@ -56,7 +56,7 @@ class FrameLimits:
 
 
 class Limiting(Protocol):
-    """What says which fields are shown."""
+    """The fields that may be shown, as a grant or a policy says."""
 
     @property
     def allowed_fields(self) -> frozenset[str] | None: ...
@@ -104,7 +104,7 @@ class Cut:
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """What a model may see of one result."""
+    """The part of one result that a model may see."""
 
     mode: ResponseMode
     source: str
@@ -114,7 +114,7 @@ class Frame(msgspec.Struct, frozen=True):
     """The whole value; in the mode ``raw`` only."""
     cuts: tuple[Cut, ...] = ()
     redactions: int = 0
-    """How many values or parts of texts were replaced."""
+    """The number of values and parts of texts that were replaced."""
     handle: str | None = None
     """The id for `Guard.expand`; None if the result was not kept."""
     taint: tuple[str, ...] = ()

@@ -155,7 +155,7 @@ class Cutter:
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
-        """What was cut so far; equal places are added up."""
+        """The cuts so far; equal places are added up."""
         if not self._cuts:
             return ()
         return tuple(

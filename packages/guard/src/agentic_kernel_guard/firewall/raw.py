@@ -10,7 +10,7 @@ from agentic_kernel_engine.edges import flag, text
 
 
 class RawResult(msgspec.Struct, frozen=True):
-    """What a driver returned. It reaches a model only through the firewall.
+    """The result of a driver. It reaches a model only through the firewall.
 
     Raises:
         InvalidValue: The driver or the source is no text, or `failed` no boolean.
@@ -21,7 +21,7 @@ class RawResult(msgspec.Struct, frozen=True):
     driver: str
     """The name of the driver that answered."""
     source: str
-    """Where the data is from, e.g. the name of a server; taint names it."""
+    """The source of the data, e.g. the name of a server; taint names it."""
     failed: bool = False
     """True if it is the target's own answer that it failed."""
 

@@ -45,7 +45,7 @@ def line_of(name: str, rows: Sequence[Any], redacted: Redacts) -> str:
 
 
 def described(values: Sequence[Any], redacted: Redacts) -> str:
-    """What these values are like."""
+    """The properties of these values."""
     if len(values) == 1 and type(values[0]) in _COUNTED:
         # Most calls answer with one row, and counting one value takes ten times as long.
         return f"{_KINDS[type(values[0])]}; always {quoted(redacted(values[0]))} (1)"

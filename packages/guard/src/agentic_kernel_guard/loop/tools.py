@@ -59,8 +59,8 @@ class GuardedTools:
 
     Args:
         guard: The guard.
-        mode: How results are shown.
-        modes: How those of some capabilities are shown.
+        mode: The form in which results are shown.
+        modes: The forms for the results of some capabilities.
         timeout: The most seconds of one call, and of showing more of a result.
         asks: True to ask for approvals in the guard's store, where no Loop does. The error of a
             call that needs one names the request; the same call runs once after it is approved.

@@ -23,7 +23,7 @@ Test = Callable[[Any], bool | None]
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """What a rule asks of one argument. All of its tests must hold."""
+    """The tests of a rule for one argument. All of its tests must hold."""
 
     name: str
     """The argument; a name that starts with ``/`` is a JSON Pointer to a part of one."""

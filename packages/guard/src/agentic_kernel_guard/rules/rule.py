@@ -64,7 +64,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Who may approve, and for how long a call waits for it."""
+    """The people who may approve, and the time for which a call waits for one of them."""
 
     approvers: tuple[str, ...] = ()
     """Names; empty if anybody who may approve at all may approve this."""

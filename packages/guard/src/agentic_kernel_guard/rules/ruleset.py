@@ -19,7 +19,7 @@ CACHED: Final = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a rule set is asked. The capability is any text."""
+    """A question to a rule set. The capability is any text."""
 
     capability: str
     arguments: Mapping[str, Any]
@@ -46,12 +46,12 @@ class Near:
     rule: str
     effect: Effect
     failed: str
-    """What did not hold, e.g. ``arguments.amount.max``."""
+    """The condition that did not hold, e.g. ``arguments.amount.max``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a rule set decides."""
+    """The decision of a rule set."""
 
     effect: Effect
     reason: str
@@ -160,7 +160,7 @@ class RuleSet:
 
 
 def failures(rule: Rule, asked: Asked) -> Iterator[str]:
-    """What does not hold of a rule that names the capability, cheapest first.
+    """The conditions that fail of a rule that names the capability, cheapest first.
 
     Raises:
         TypeError: An argument is of a type that a predicate cannot compare.

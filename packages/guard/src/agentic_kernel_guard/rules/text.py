@@ -39,7 +39,7 @@ class RuleError(KernelError, ValueError):
     """A rule file cannot be used; while it is in place, everything is denied.
 
     Attributes:
-        problem: What is wrong, and the remedy.
+        problem: The fault and its remedy.
         line: The line, from 1; 0 if it is not known.
         column: The column, from 1; 0 if it is not known.
     """

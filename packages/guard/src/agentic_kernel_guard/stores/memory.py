@@ -64,7 +64,7 @@ class MemoryGuardStore:
         return self._append(entry)
 
     async def seen(self, run: str, after: int = 0) -> Sequence[tuple[int, str, str]]:
-        """What a run saw after a number, in order."""
+        """The texts that a run saw after a number, in order."""
         return [
             (number, each.source, each.text)
             for number, each in self._seen.get(run, ())
@@ -72,7 +72,7 @@ class MemoryGuardStore:
         ]
 
     async def recorded(self, action: str) -> tuple[str, str | None] | None:
-        """What is recorded of an action; None if it was not begun."""
+        """The record of an action; None if it was not begun."""
         found = self._actions.get(action)
         return None if found is None else found[:2]
 
@@ -91,7 +91,7 @@ class MemoryGuardStore:
         return sum(at > since for at in self._calls(counter))
 
     async def kept(self, handle: str, now: int) -> Kept | None:
-        """What is kept under a handle; None if there is nothing, or its time is over."""
+        """The value under a handle; None if there is no value, or its time is over."""
         found = self._kept.get(handle)
         return found if found is not None and now < found.until else None
 
@@ -160,7 +160,7 @@ class MemoryGuardStore:
                 del self._seen[run]
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because nothing is open."""
 
     def _waits(self, request: ApprovalRequest, now: int) -> bool:
         return now < request.until and request.id not in self._actions

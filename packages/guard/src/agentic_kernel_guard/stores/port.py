@@ -15,7 +15,7 @@ from ..errors import GuardError
 from ..trace.chain import Link
 
 FIRST: Final = '{"action":"'
-"""What each entry begins with: names are in the order of the alphabet."""
+"""The beginning of each entry: names are in the order of the alphabet."""
 # Times are milliseconds since 1970.
 SKEW: Final = 24 * 3_600_000
 """The most milliseconds by which the clocks of two guards may differ. Marks stay so much longer."""
@@ -33,7 +33,7 @@ class StoreFailed(GuardError):
 
 
 class Begin(msgspec.Struct, frozen=True):
-    """What must hold, and what is written, before an action may run."""
+    """The conditions and the writes before an action may run."""
 
     action: str
     """Id of the action."""
@@ -42,7 +42,7 @@ class Begin(msgspec.Struct, frozen=True):
     tokens: tuple[tuple[str, int | None], ...]
     """The ids of a token and its parents, and how often each may be used."""
     until: int
-    """When the marks of the tokens may be removed."""
+    """The time after which the marks of the tokens may be removed."""
     limits: tuple[tuple[str, int, int], ...]
     """Counters, their calls and their milliseconds."""
     now: int
@@ -51,7 +51,7 @@ class Begin(msgspec.Struct, frozen=True):
 
 
 class Begun(msgspec.Struct, frozen=True):
-    """What `GuardStore.begin` found."""
+    """The result of `GuardStore.begin`."""
 
     state: Literal["begun", "known", "other", "revoked", "used_up", "limited"]
     """``begun``: run it. ``known``: the action was begun before. ``other``: its id was used for
@@ -71,7 +71,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What a run saw of a source, for taint."""
+    """A text that a run saw of a source, for taint."""
 
     run: str
     source: str
@@ -88,10 +88,10 @@ class ApprovalRequest:
     print: str
     """Digest of what the action is, as in `Begin`."""
     body: str
-    """What a person decides about, as canonical JSON."""
+    """The call that a person decides about, as canonical JSON."""
     asked: int
     until: int
-    """When the request, and an approval of it, is over."""
+    """The end of the request, and of an approval of it."""
     verdict: str | None = None
     """The signed decision, as canonical JSON; None while there is none."""
 
@@ -118,7 +118,7 @@ class GuardStore(Protocol):
         ...
 
     async def seen(self, run: str, after: int = 0) -> Sequence[tuple[int, str, str]]:
-        """What a run saw after a number, in order: the number, the source and the text."""
+        """The texts that a run saw after a number, in order, each with its number and source."""
         ...
 
     async def recorded(self, action: str) -> tuple[str, str | None] | None:
@@ -139,7 +139,7 @@ class GuardStore(Protocol):
         ...
 
     async def kept(self, handle: str, now: int) -> Kept | None:
-        """What is kept under a handle; None if there is nothing, or its time is over."""
+        """The value under a handle; None if there is no value, or its time is over."""
         ...
 
     async def ask(self, request: ApprovalRequest, entry: str) -> ApprovalRequest:

@@ -187,13 +187,13 @@ class SQLGuardStore(ABC):
         return await self._write(step)
 
     async def seen(self, run: str, after: int = 0) -> Sequence[tuple[int, str, str]]:
-        """What a run saw after a number, in order."""
+        """The texts that a run saw after a number, in order."""
         asked = "SELECT seq, source, body FROM guard_seen WHERE run = ? AND seq > ? ORDER BY seq"
         rows = await self._read(lambda ask: ask(asked, run, after))
         return [(number, source, body) for number, source, body in rows]
 
     async def recorded(self, action: str) -> tuple[str, str | None] | None:
-        """What is recorded of an action; None if it was not begun."""
+        """The record of an action; None if it was not begun."""
         asked = "SELECT print, result FROM guard_actions WHERE id = ?"
         rows = await self._read(lambda run: run(asked, action))
         return (rows[0][0], rows[0][1]) if rows else None
@@ -226,7 +226,7 @@ class SQLGuardStore(ABC):
         return await self._read(lambda run: _count(run, counter, since))
 
     async def kept(self, handle: str, now: int) -> Kept | None:
-        """What is kept under a handle; None if there is nothing, or its time is over."""
+        """The value under a handle; None if there is no value, or its time is over."""
         rows = await self._read(
             lambda run: run(
                 "SELECT handle, owner, tenant, body, until FROM guard_kept "

@@ -141,7 +141,7 @@ class SQLiteGuardStore(SQLGuardStore):
 
 
 def said_of_others(path: Path) -> str:
-    """What a person is told if others may open the file of a store, or a file beside it.
+    """The warning if other users may open the file of a store, or a file beside it.
 
     SQLite keeps ``-wal`` and ``-shm`` beside it while it is open. "" if only its owner opens them.
     """

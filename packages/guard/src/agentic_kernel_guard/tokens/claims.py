@@ -11,7 +11,7 @@ from ..ids import action_of
 
 
 class Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a token grants. All of it is signed; nothing of it is secret."""
+    """The claims of a token. All of it is signed; nothing of it is secret."""
 
     iss: str
     """The issuer."""
@@ -36,13 +36,13 @@ class Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     key: str
     """The key of the action that it is for, or empty."""
     iat: int
-    """When it was issued; milliseconds since 1970, as all times here."""
+    """The time of issue; milliseconds since 1970, as all times here."""
     nbf: int
     exp: int
     jti: str
     """Its own id."""
     uses: int | None
-    """How often it can be used; None for no limit."""
+    """The most uses; None for no limit."""
     par: tuple[tuple[str, int | None], ...]
     """The ids of its parents and their uses, the first one first."""
     why: str
@@ -52,7 +52,7 @@ class Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     lab: dict[str, str]
     """The labels, for rules."""
     apv: str = ""
-    """Who approved these arguments, or empty."""
+    """The person or program that approved these arguments, or empty."""
     req: str = ""
     """The request under which they were approved in the guard's store, or empty."""
     stp: int = 0

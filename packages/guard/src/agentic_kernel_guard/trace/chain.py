@@ -22,7 +22,7 @@ from ..errors import GuardError
 from ..tokens.keyring import Keyring
 
 START: Final = "0" * 64
-"""What stands before the first entry."""
+"""The digest that stands before the first entry."""
 _DOMAIN: Final = b"agentic-kernel-guard/chain/1\0"
 _HEAD: Final = b"agentic-kernel-guard/head/1\0"
 
@@ -79,7 +79,7 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check of a chain found."""
+    """The result of a check of a chain."""
 
     entries: int
     last: str

@@ -21,9 +21,9 @@ class Replayed:
     capability: str
     principal: str
     before: str
-    """What was decided: ``allow``, ``deny`` or ``require_approval``."""
+    """The earlier decision: ``allow``, ``deny`` or ``require_approval``."""
     now: str
-    """What the rules say."""
+    """The decision of the rules now."""
     rule: str
     """The rule that decides now; empty for none."""
     reason: str

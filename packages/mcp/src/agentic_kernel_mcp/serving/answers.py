@@ -54,8 +54,8 @@ def failed(code: str, message: str, output: Any = None) -> types.CallToolResult:
 
     Args:
         code: The error code.
-        message: What went wrong.
-        output: What the tool gives beside it; None for nothing.
+        message: The cause of the failure.
+        output: The value that the tool gives beside it, or None.
     """
     more = None if output is None else content_of(output)
     return types.CallToolResult(

@@ -42,7 +42,7 @@ _log = logging.getLogger(__package__)
 
 @dataclass(frozen=True)
 class Listener:
-    """Where a server listens, and whom it lets in.
+    """The address of a server, and the clients that it lets in.
 
     Without a credential it listens on this machine only, for each program of this machine.
     Requests whose ``Host`` or ``Origin`` is another one are refused, so that a page in a browser
@@ -83,7 +83,7 @@ class Listener:
             )
 
     def security(self, port: int) -> TransportSecuritySettings:
-        """What ``Host`` and ``Origin`` may be."""
+        """The values of ``Host`` and ``Origin`` that are accepted."""
         own = f"[{self.host}]" if ":" in self.host else self.host
         hosts = [f"{name}:{port}" for name in (_LOCAL if _local(self.host) else (own,))]
         hosts += self.names

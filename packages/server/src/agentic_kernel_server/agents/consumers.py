@@ -121,7 +121,7 @@ class Consumers:
         self._open: dict[tuple[str, str], dict[str, Consumer]] = {}
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._vanished: dict[Key, float] = {}
-        """When the grace of a consumer was over, so that a run that enters later knows."""
+        """The end of the grace of each consumer, so that a run that enters later knows it."""
         self._seen: set[Key] = set()
         """The consumers that lost a stream here, and are in their grace."""
         self._unsent: dict[Key, tuple[bytes, ...]] = {}

@@ -34,7 +34,7 @@ class Following:
     A Task that runs in this process tells its follower directly, so nothing is read from the store.
 
     Args:
-        parts: What the server shares.
+        parts: The parts that the server shares.
         parent: The execution.
         principal: The principal of the execution, for which its remote steps act.
         box: Gets what happens to the Tasks.

@@ -70,7 +70,7 @@ class Executions(Substrate, Cleaning, Reading):
     """The substrate of executions.
 
     Args:
-        parts: What the server shares.
+        parts: The parts that the server shares.
     """
 
     reads = frozenset({FORM})
@@ -107,7 +107,7 @@ class ExecutionRun:
     """One run of an execution.
 
     Args:
-        parts: What the server shares.
+        parts: The parts that the server shares.
         job: The Host's handle on the Task.
     """
 
@@ -222,8 +222,6 @@ class ExecutionRun:
         key = self.key
         if key is not None and self._parts.agents.find(key) is not None:
             Vigil.begin(self._parts, self._task.id, key, current=True)
-
-    # Turns
 
     async def _turn(self) -> End | None:
         """Do the next thing; return the end of the execution if it has ended."""
@@ -350,8 +348,6 @@ class ExecutionRun:
             request.remote, self._job.terms.name, self.tenant, self.state.made,
             int(since.total_seconds() * 1_000), now, repeated,
         )  # fmt: skip
-
-    # Storing
 
     async def _store(self, done: Stepped, letter: Letter[Request], entry: int | None) -> None:
         events = [Event(name, data) for name, data in done.events]

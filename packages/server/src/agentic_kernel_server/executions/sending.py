@@ -149,7 +149,7 @@ class _Sending:
     """One request on its way to the run of its Task, under one id on every way.
 
     Args:
-        parts: What the server shares.
+        parts: The parts that the server shares.
     """
 
     def __init__(

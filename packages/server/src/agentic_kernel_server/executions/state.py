@@ -40,9 +40,9 @@ class Session(msgspec.Struct, omit_defaults=True):
     heard: bool = False
     """True after the first intent: before it the agent would drop what is pushed."""
     asked: dict[str, int] = {}
-    """How often this session has asked for each call, by digest."""
+    """The number of times that this session has asked for each call, by digest."""
     taken: dict[str, int] = {}
-    """How many signals of each type this session has waited for and got."""
+    """The number of signals of each type that this session has waited for and got."""
     waits: list[str] = []
     """The types of signals that it waits for."""
     doubted_at: float | None = None

@@ -165,8 +165,6 @@ class _Transition:
             case Tick():
                 self._tick()
 
-    # Sessions
-
     def _session(self, id: str) -> Session:
         """The session of an intent.
 
@@ -228,8 +226,6 @@ class _Transition:
         for signal_type, taken in session.taken.items():
             for payload in self.past.signals.get(signal_type, [])[:taken]:
                 self._push_signal(signal_type, payload)
-
-    # Intents
 
     def _invoke(self, request: Invoke, ruling: Ruling | None) -> None:
         session = self._session(request.session)
@@ -411,8 +407,6 @@ class _Transition:
         error = request.error or NO_REASON
         self.done.end = End(code="server/agent_failed", error=error)
 
-    # People
-
     def _signal(self, request: Signal) -> None:
         self.done.reply = Reply.ok(status="delivered")
         if request.id and request.id in self.past.known:
@@ -469,8 +463,6 @@ class _Transition:
         if asked_here:
             self._push_approval(made.id, approved)
 
-    # Time, and the Tasks of remote steps
-
     def _tick(self) -> None:
         if self.now >= self.state.deadline:
             self._cancel_steps("the execution timed out")
@@ -519,8 +511,6 @@ class _Transition:
         for each in list(self.state.steps.values()):
             self._settle(each, "cancel", error=why, quiet=True)
 
-    # Steps
-
     def _move(self, made: Step, trigger: str, payload: dict[str, Any]) -> None:
         made.status = advance(STEPS, made.status, trigger)
         self._tell(MOVED_BY[trigger], payload, made.id)
@@ -545,8 +535,6 @@ class _Transition:
                 made.status, result, error,
             )  # fmt: skip
             self._push("tool.result", closed.pushed())
-
-    # Words
 
     def _asks(self, number: int) -> bool:
         """True if the present session asked for a step, and can hear of it."""

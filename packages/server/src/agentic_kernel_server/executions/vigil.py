@@ -24,7 +24,7 @@ class Vigil:
     """The wait of one process for one paused execution.
 
     Args:
-        parts: What the server shares.
+        parts: The parts that the server shares.
         task_id: The execution.
         key: The consumer that has it.
         current: True if everything has been pushed to the consumer here.

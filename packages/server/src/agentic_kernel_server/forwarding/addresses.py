@@ -34,14 +34,14 @@ class Addresses:
     """The internal ports of the processes on one store.
 
     Args:
-        parts: What the server shares.
+        parts: The parts that the server shares.
     """
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._known: dict[str, Address] = {}
         self._unknown: dict[str, float] = {}
-        """When a Host without an address may be looked for again."""
+        """The moment at which a Host without an address may be looked for again."""
 
     async def record(self, door: Door) -> None:
         """Record the port of this process."""

@@ -41,7 +41,7 @@ class Door:
     """Listens for other processes.
 
     Args:
-        parts: What the server shares.
+        parts: The parts that the server shares.
     """
 
     def __init__(self, parts: Parts) -> None:

@@ -43,7 +43,7 @@ class Forwarder:
     """The ways to the other processes of the server.
 
     Args:
-        parts: What the server shares.
+        parts: The parts that the server shares.
     """
 
     def __init__(self, parts: Parts) -> None:

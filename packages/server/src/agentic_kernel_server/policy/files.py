@@ -26,7 +26,7 @@ MAX_FILES: Final = 1_000
 MAX_BYTES: Final = 1024 * 1024
 """The largest file, in bytes."""
 UNKNOWN_HERE: Final = ("role", "safety", "carries", "has_read")
-"""What a rule may ask of a guarded tool, and this server cannot say of a call."""
+"""Conditions of a rule on a guarded tool that this server cannot check."""
 
 
 class PolicyError(KernelError, ValueError):

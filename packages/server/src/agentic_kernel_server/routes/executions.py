@@ -168,7 +168,7 @@ async def _status(parts: Parts, record: Record, alive: dict[str, bool]) -> Execu
     """The status on the wire.
 
     Args:
-        alive: What is known of the life of owners.
+        alive: True or False for each owner that was asked about already.
     """
     status = record.task.status
     if status in _ENDED:
@@ -334,9 +334,6 @@ async def _check_approval(parts: Parts, id: str, tenant: str, request: r.Approve
             f"{request.by or 'the caller'!r} may not approve {step.tool!r}; the rule names "
             f"{', '.join(allowed)}",
         )
-
-
-# Events
 
 
 async def events(asked: Asked) -> Any:

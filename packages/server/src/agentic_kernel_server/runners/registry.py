@@ -61,7 +61,7 @@ class Registrations(Substrate):
     """The substrate of the registrations of runners and of processes.
 
     Args:
-        parts: What the server shares.
+        parts: The parts that the server shares.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -141,7 +141,7 @@ class Registry:
     """Publishes, finds and withdraws what runners offer.
 
     Args:
-        parts: What the server shares.
+        parts: The parts that the server shares.
     """
 
     def __init__(self, parts: Parts) -> None:

@@ -23,7 +23,7 @@ _LISTEN: Final = re.compile(r"(\[[0-9A-Fa-f:.%a-z]{1,80}\]|[^\s:/\[\]]{1,253}):(
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server of its own is told."""
+    """The options of a server that runs in a process of its own."""
 
     listen: str = "127.0.0.1:8080"
     """``HOST:PORT``; port 0 takes a free one."""

@@ -214,7 +214,7 @@ class _Front(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Nothing: `_Signals` handles them, in the event loop."""
+        """Do nothing: `_Signals` handles the signals, in the event loop."""
         yield
 
     def stop(self) -> None:

@@ -58,7 +58,7 @@ class ToolCalls(Substrate, Reading):
     """The substrate of remote steps.
 
     Args:
-        parts: What the server shares.
+        parts: The parts that the server shares.
     """
 
     reads = frozenset({FORM})
@@ -91,7 +91,7 @@ class ToolRun:
     """One run of a remote step's Task.
 
     Args:
-        parts: What the server shares.
+        parts: The parts that the server shares.
         job: The Host's handle on the Task.
     """
 

@@ -38,7 +38,7 @@ _CLOSED_V6: Final = tuple(
 
 
 def host_fault(host: str) -> str:
-    """What is wrong with a host's name; "" for a name that DNS may be asked about."""
+    """The fault of a host's name; "" for a name that DNS may be asked about."""
     if len(host) > 253 or not _HOST.fullmatch(host):
         return (
             "must be a name in lower case and ASCII, such as api.example.com: no address, no user "

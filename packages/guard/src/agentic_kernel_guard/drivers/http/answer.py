@@ -69,5 +69,5 @@ def value_of(response: httpx.Response, body: bytes) -> Any:
 
 
 def _room(most: int, found: bytearray) -> int:
-    """How many bytes more are unpacked: one too many, so that the excess is seen."""
+    """The number of bytes that are still unpacked: one too many, so that the excess is seen."""
     return most + 1 - len(found)

@@ -44,7 +44,7 @@ _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a request goes."""
+    """The place that a request goes to."""
 
     scheme: str
     host: str
@@ -74,7 +74,7 @@ class HTTPDriver:
         endpoints: The requests by operation.
         hosts: The hosts that requests and redirects may go to, as ``host`` or ``host:port``.
         name: Name of the driver.
-        source: Where the data is from; taint names it.
+        source: The source of the data; taint names it.
         loopback: Places of this machine, as ``127.0.0.1:8080``, which may be asked without https.
         refusals: Statuses from 400 to 599 that say that nothing was done.
         key_header: The header for the key of the action; "" for none.
@@ -340,7 +340,7 @@ class HTTPDriver:
 
 
 class _Sent:
-    """Whether a part of the last request may have been sent, and over which connection."""
+    """The last request: if a part of it may have been sent, and over which connection."""
 
     def __init__(self, until: float) -> None:
         self.until: Final = until

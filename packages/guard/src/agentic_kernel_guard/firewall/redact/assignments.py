@@ -68,7 +68,7 @@ def _value(text: str, at: int) -> tuple[int, int]:
 
 
 def _closing(text: str, opening: re.Match[str]) -> int:
-    """Where the text ends that a quote opens; a quote behind more backslashes is a part of it."""
+    """The end of the text that a quote opens; a quote after more backslashes is a part of it."""
     level, quote, at = len(opening[1]), opening[2], opening.end()
     while True:
         end = text.find(quote, at)

@@ -26,7 +26,7 @@ class Span(NamedTuple):
     start: int
     end: int
     kind: str
-    """What it is, e.g. ``card``."""
+    """The kind of data, e.g. ``card``."""
     open: bool = False
     """True for a private key whose end is not there."""
 
@@ -77,7 +77,7 @@ def _hidden(found: Iterable[Span], shows: Container[str]) -> list[Span]:
     parts = sorted(found, key=lambda span: (span.start, -span.end))
     hidden: list[Span] = []
     until = 0
-    """Where the last shown number ends."""
+    """The end of the last shown number."""
     for span in parts:
         if span.kind in shows:
             until = max(until, span.end if span.kind in _NUMBERS else 0)

@@ -13,7 +13,7 @@ import re2
 # that finding all of them takes linear time, too.
 
 LEFT: Final = rb"(?:\b|_|%[0-9A-Fa-f]{2}|\\[nrtbf]|\\u[0-9A-Fa-f]{4})"
-"""What a key starts after: no letter, or the end of an escape, as in ``%3Dsk-``."""
+"""The place before a key: no letter, or the end of an escape, as in ``%3Dsk-``."""
 
 _IBANS: Final = {
     "AD": 24, "AE": 23, "AL": 28, "AT": 20, "AZ": 28, "BA": 20, "BE": 16, "BG": 22, "BH": 22,
@@ -152,11 +152,11 @@ ANY: Final = _compiled(
     rb"|[0-9](?:[ \t\n\r\-./()_]{0,3}[0-9]){6}|[A-Z]{2}[ \t-]?[0-9]{2}[ \t-]?[A-Z0-9]"
     rb"|[A-Z0-9][0-9A-Z]{8}[0-9]|[A-Za-z0-9]{2,}[\W_][\w+/=-]{10,}|[\w+/=-]{18,}"
 )
-"""What every text has that one of the patterns finds something in."""
+"""A quick test: it matches every text in which one of the patterns finds something."""
 
 
 def iban_end(data: bytes, start: int) -> int | None:
-    """Where the IBAN that starts at a place ends; None if there is none, or its check is wrong."""
+    """The end of the IBAN that starts at a place; None if there is none, or its check is wrong."""
     if start and chr(data[start - 1]).isalnum():
         return None
     length = _IBANS.get(data[start : start + 2].decode("latin-1").upper())

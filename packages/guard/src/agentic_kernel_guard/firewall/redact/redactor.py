@@ -307,7 +307,7 @@ def free(name: Any, made: Mapping[Any, Any], taken: dict[Any, int]) -> Any:
     """A name that is taken, with a number, because two keys became the same marker.
 
     Args:
-        made: What has names already.
+        made: The values that have names already.
         taken: The last number of each name; it is changed.
     """
     while True:
