@@ -6,6 +6,7 @@ to which the Task's history goes, the usage, and the decisions about open calls.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,7 @@ from agentic_kernel_engine.loop import (
     Shares,
     Spent,
     ToolCall,
+    Usage,
 )
 
 VERSION: Final = 1
@@ -68,6 +70,16 @@ class State(msgspec.Struct, omit_defaults=True):
     """Limits that were changed while the Task ran."""
     shares: Shares | None = None
     """The Task's part in the budget of a parent; None for a Task that has none."""
+
+    @property
+    def reserved(self) -> Usage | None:
+        """None: the CLI makes its calls without a reservation."""
+        return None
+
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        """Empty: a session keeps no data of the host."""
+        return {}
 
     @property
     def heard(self) -> int:

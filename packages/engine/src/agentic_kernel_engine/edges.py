@@ -35,6 +35,11 @@ _PLAIN: Final = frozenset("\n\r\t\u200c\u200d\u200e\u200f")
 _BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2065\u2800\u3164\uffa0")
 """Invisible characters of other Unicode categories."""
 
+SHORT: Final = 6
+"""The most letters of the name of a property that is one letter away from other usual names."""
+_WORDS: Final = {True: ("method", "called", "calls"), False: ("property", "read", "reads")}
+"""The words of the warning of a misspelled member: True for a method."""
+
 
 def came(value: object) -> str:
     """A value as an error message shows it: short, and without calling the value's own code."""
@@ -354,26 +359,51 @@ def part_or_none(value: Any, name: str, port: type[Any]) -> Any:
 def optional(value: Any, name: str, port: type[Any]) -> Any:
     """The object if it also has the methods of an optional port; else None.
 
-    If one of its methods is one typing error away from the port's, the log warns of it.
+    If one of its members is one typing error away from the port's, the log warns of it.
     """
     members = _members(cast(Hashable, port))
     if all(_has(value, each, getattr(port, each)) for each in members):
         return value
-    _warn_of_misspelled(cast(Hashable, type(value)), name, cast(Hashable, port))
+    warn_of_misspelled(value, name, port)
     return None
 
 
+def warn_of_misspelled(value: Any, name: str, port: type[Any]) -> None:
+    """Log, once for its class, each member that is one typing error away from one of a port's."""
+    own = tuple((each, callable(given)) for each, given in getattr(value, "__dict__", {}).items())
+    _warn_of_misspelled(cast(Hashable, type(value)), own, name, cast(Hashable, port))
+
+
 @lru_cache(1024)
-def _warn_of_misspelled(kind: Any, name: str, port: Any) -> None:
-    """Log each method of a class that is one typing error away from a port's; once a class."""
-    for each in dir(kind):
-        meant = next((member for member in _members(port) if _almost(each, member)), None)
-        if meant is not None and callable(getattr(kind, each, None)):
+def _warn_of_misspelled(kind: Any, own: tuple[tuple[str, bool], ...], name: str, port: Any) -> None:
+    members = {each: callable(getattr(kind, each, None)) for each in dir(kind)} | dict(own)
+    for each, is_method in members.items():
+        meant = _meant(each, is_method, port)
+        if meant is not None:
+            noun, done, does = _WORDS[is_method]
             _log.warning(
-                "%s: the method %s.%s is never called; %s calls %s. Rename it, and name %s as a "
-                "base class to have a type checker see it",
-                name, kind.__name__, each, port.__name__, meant, port.__name__,
+                "%s: the %s %s.%s is never %s; %s %s %s. Rename it, and name %s as a base class to "
+                "have a type checker see it",
+                name, noun, kind.__name__, each, done, port.__name__, does, meant, port.__name__,
             )  # fmt: skip
+
+
+def _meant(name: str, is_method: bool, port: Any) -> str | None:
+    """The method or property of a port from which one typing error separates a name; else None.
+
+    The name of a short property must have the same letters: ``meter`` is no misspelled ``meters``.
+    """
+    members = _members(port)
+    if name in members or (not is_method and name.startswith("_")):  # As in `self._model`.
+        return None
+    near = [
+        each
+        for each in members
+        if _almost(name, each) and is_method is not isinstance(getattr(port, each), property)
+    ]
+    if is_method:
+        return next(iter(near), None)
+    return next((e for e in near if len(e) > SHORT or sorted(e) == sorted(name)), None)
 
 
 def _almost(name: str, meant: str) -> bool:

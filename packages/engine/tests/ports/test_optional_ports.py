@@ -10,12 +10,21 @@ from typing import Any
 import pytest
 
 from agentic_kernel import CannotStart, Task
-from agentic_kernel_engine import Event, Host, HostClosed, Job
+from agentic_kernel_engine import Event, Host, HostClosed, Job, Loop
 from agentic_kernel_engine.edges import optional
+from agentic_kernel_engine.seams.middleware import Middleware
+from agentic_kernel_engine.seams.planners import ScriptedPlanner
 from agentic_kernel_engine.substrate import Accepting, Cleaning, Substrate
 
 
 class Plain:
+    async def execute(self, job: Job) -> Any:
+        return None
+
+
+class Slotted:
+    __slots__ = ()
+
     async def execute(self, job: Job) -> Any:
         return None
 
@@ -40,12 +49,54 @@ def test_a_method_that_is_almost_an_optional_one_is_logged(
     assert f"Misspelled.{name} is never called" in caplog.text
 
 
+@pytest.mark.parametrize("where", ["class", "instance", "property", "slot"])
+@pytest.mark.parametrize(("name", "meant"), [("limits_names", "limit_names"), ("raeds", "reads")])
+def test_a_property_that_is_almost_an_optional_one_is_logged(
+    name: str, meant: str, where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    members: dict[str, dict[str, Any]] = {
+        "class": {name: ("a",)},
+        "property": {name: property(lambda self: ("a",))},
+        "instance": {"__init__": lambda self: setattr(self, name, ("a",))},
+        "slot": {"__slots__": (name,)},
+    }
+    kind = type("Misspelled", (Slotted,), members[where])
+    with caplog.at_level(logging.WARNING):
+        Host(kind())
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert f"Misspelled.{name} is never read" in caplog.text
+    assert f" reads {meant}" in caplog.text
+
+
+@pytest.mark.parametrize("where", ["class", "subclass", "instance"])
+def test_a_hook_that_is_almost_another_one_is_logged_beside_a_good_one(
+    where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def method(self: object, *_: object) -> None: ...
+
+    members = {"before_tool": method} | ({} if where == "instance" else {"after_toll": method})
+    kind = type("Misspelled", (Middleware,) if where == "subclass" else (), members)
+    middleware = kind()
+    if where == "instance":
+        middleware.after_toll = middleware.before_tool
+    with caplog.at_level(logging.WARNING):
+        Loop(ScriptedPlanner(), middleware=[middleware])
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "middleware[0]: the method Misspelled.after_toll is never called" in caplog.text
+
+
 def test_other_methods_and_optional_ones_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     class Fine(Refusing):
+        def __init__(self) -> None:
+            self._reads, self._meters = (), False
+            self.ready, self.meter, self.principals_by_name = True, None, ()
+
         async def on_killed(self, task: Task, state: Any, events: Sequence[Event]) -> None: ...
         def excerpt(self) -> None: ...
         def acc(self) -> None: ...
         def accepted_kinds(self) -> None: ...
+        def meters_of(self) -> None: ...
+        def limit_name(self) -> None: ...
 
     with caplog.at_level(logging.WARNING):
         Host(Fine())

@@ -7,7 +7,7 @@ of the Task's record. This module does not decide whether an action may be done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -73,6 +73,10 @@ class Approvals(Protocol):
         ...
 
 
+_Tell = Callable[[Request], Awaitable[None]]
+"""One of the three methods of a transport."""
+
+
 class InMemoryApprovals:
     """Keeps the open requests, for an application that shows them."""
 
@@ -124,7 +128,6 @@ class Desk:
         kinds: Collection[str] | None,
         realms: Collection[str] | None,
     ) -> None:
-        self._approvals = approvals
         self._store = store
         self._kinds = kinds
         self._realms = realms
@@ -135,7 +138,9 @@ class Desk:
         self._done: dict[str, tuple[str, int]] = {}
         """By digest, the Task at which it was settled, and the version of its record."""
         self._untold: set[str] = set()
-        self._queue: asyncio.Queue[tuple[str, Request]] = asyncio.Queue()
+        self._wanted, self._settled = approvals.wanted, approvals.settled
+        self._withdrawn = approvals.withdrawn
+        self._queue: asyncio.Queue[tuple[_Tell, Request]] = asyncio.Queue()
         self._telling: asyncio.Task[None] | None = None
         self._faulty = False
 
@@ -170,7 +175,8 @@ class Desk:
             # A delayed record, older than the one that asked, settles nothing.
             if record.version > known.version and not _waits(record, known.request):
                 killed = task.status is TaskStatus.CANCELLED
-                self._close(known.request, "withdrawn" if killed else "settled", record.version)
+                tell = self._withdrawn if killed else self._settled
+                self._close(known.request, tell, record.version)
 
     async def look(self) -> None:
         """Look at every paused Task, and at the Tasks of other open requests.
@@ -198,10 +204,10 @@ class Desk:
             if request.task_id in found:
                 self._look_at(found[request.task_id])
             elif request.task_id in others:
-                self._close(request, "withdrawn", known.version)
+                self._close(request, self._withdrawn, known.version)
         for digest in self._untold & self._open.keys():
             self._untold.discard(digest)
-            self._queue.put_nowait(("wanted", self._open[digest].request))
+            self._queue.put_nowait((self._wanted, self._open[digest].request))
 
     def _look_at(self, record: Record) -> None:
         """Call `saw`; R22: a record with a malformed note does not hide the others."""
@@ -221,12 +227,12 @@ class Desk:
             self._forget(known.request)
         self._open[request.digest] = new
         self._asked.setdefault(request.task_id, set()).add(request.digest)
-        self._queue.put_nowait(("wanted", request))
+        self._queue.put_nowait((self._wanted, request))
 
-    def _close(self, request: Request, how: str, version: int) -> None:
+    def _close(self, request: Request, tell: _Tell, version: int) -> None:
         self._forget(request)
         remember(self._done, request.digest, (request.task_id, version))
-        self._queue.put_nowait((how, request))
+        self._queue.put_nowait((tell, request))
 
     def _forget(self, request: Request) -> None:
         del self._open[request.digest]
@@ -237,18 +243,18 @@ class Desk:
 
     async def _tell(self) -> None:
         while True:
-            verb, request = await self._queue.get()
-            if verb != "wanted" and request.digest in self._untold:
+            tell, request = await self._queue.get()
+            if tell is not self._wanted and request.digest in self._untold:
                 self._untold.discard(request.digest)
                 continue
             try:
                 async with asyncio.timeout(PATIENCE):
-                    await contained(getattr(self._approvals, verb)(request))
+                    await contained(tell(request))
             except (Exception, asyncio.CancelledError) as fault:
                 telling = asyncio.current_task()
                 if telling is not None and telling.cancelling():
                     raise
-                if verb == "wanted":
+                if tell is self._wanted:
                     self._untold.add(request.digest)
                 if not self._faulty:
                     self._faulty = True

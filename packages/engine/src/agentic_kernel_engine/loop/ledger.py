@@ -77,6 +77,16 @@ class Durable(Protocol):
     shares: Shares | None
     """The part of the state about the budget of the Task's family."""
 
+    @property
+    def reserved(self) -> Usage | None:
+        """The reservation for the call after this commit; None if no call is reserved (R17)."""
+        ...
+
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        """The host's own data."""
+        ...
+
 
 S = TypeVar("S", bound=Durable)
 
@@ -345,7 +355,7 @@ class Ledger(Generic[S]):
     @property
     def own(self) -> Amounts:
         """The spending and the reservation of the Task itself; its children are not counted."""
-        return self._with_begun(used_by(self.state.spent, getattr(self.state, "reserved", None)))
+        return self._with_begun(used_by(self.state.spent, self.state.reserved))
 
     @property
     def begun(self) -> int:
@@ -522,8 +532,8 @@ class Ledger(Generic[S]):
         self._began = now
         self.progress_room = tool_progress.PROGRESS
         self._kept = None
-        if variables := getattr(self.state, "variables", None):
-            values.check(variables, "variables")
+        if self.state.variables:
+            values.check(self.state.variables, "variables")
         state = values.Encoded(values.encode_checked(self.state, "state"))
         events, self.events = self.events, ()
         consumed, self.consumed = self.consumed, ()

@@ -38,7 +38,7 @@ from ..seams.delegation import ChildTasks, Delegation, Metering
 from ..seams.memory import Memory
 from ..seams.memory_governor import MemoryGovernor
 from ..seams.middleware import Hooks
-from ..seams.planner import Context, Planner, TakesOptions, model_of
+from ..seams.planner import AsksModel, Context, Planner, TakesOptions, model_of
 from ..seams.policy import Hiding, Policy
 from ..substrate import Accepting
 from ..tools.call import ParallelScheduler, SequentialScheduler, ToolScheduler
@@ -192,6 +192,7 @@ class Loop:
         self._ask = partial(ask_planner, self._calls, self.hooks) if hooked else self._calls.ask
         accepting: Accepting | None = edges.optional(planner, "planner", Accepting)
         self._accepts = None if accepting is None else accepting.accept
+        self._asks: AsksModel | None = edges.optional(planner, "planner", AsksModel)
         self._takes: TakesOptions | None = edges.optional(planner, "planner", TakesOptions)
 
     async def accept(self, task: Task) -> None:
@@ -225,7 +226,7 @@ class Loop:
             run = LoopRun(job, self.limits, self._clock, compacts=self.compactor is not None)
         except InvalidValue as fault:
             raise StateUnreadable(str(fault)) from fault
-        if hasattr(self.planner, "model") or job.task.agent_name is not None:
+        if self._asks is not None or job.task.agent_name is not None:
             job.announce(model_of(self.planner))
         try:
             if await run.enter():

@@ -9,8 +9,9 @@ from agentic_kernel import InvalidValue
 
 from .. import edges
 from ..seams.middlewares.fallback import Fallback
+from ..seams.planner import Planner
 from . import failures as names
-from .provider_planner import ProviderPlanner
+from .provider_planner import ProviderPlanner, Renaming
 
 KINDS: Final = (
     *names.TRANSIENT, names.QUOTA, names.PERMISSION, names.MODEL_NOT_FOUND, names.CONTEXT_LENGTH,
@@ -35,15 +36,16 @@ def fallbacks(planner: ProviderPlanner, given: Any) -> list[Any]:
     for index, each in enumerate(given):
         path = f"fallback[{index}]"
         if not isinstance(each, str):
-            if not hasattr(each, "plan"):
-                raise InvalidValue(path, f"is {edges.came(each)}; give a model, or a planner")
-            made.append(each)
+            try:
+                made.append(edges.part(each, path, Planner))
+            except InvalidValue as error:
+                raise InvalidValue(path, f"{error.reason}; give a model, or a planner") from None
             continue
-        renamed = getattr(planner, "with_model", None)
-        if renamed is None:
+        renaming: Renaming | None = edges.optional(planner, "planner", Renaming)
+        if renaming is None:
             raise InvalidValue(path, f"is a name, and the {planner.impl} runtime has one model")
         try:
-            made.append(renamed(each))
+            made.append(renaming.with_model(each))
         except InvalidValue as error:
             raise InvalidValue(path, error.reason) from error
     return made

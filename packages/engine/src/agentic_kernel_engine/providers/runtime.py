@@ -33,7 +33,7 @@ from .failures import TRANSIENT
 from .fallbacks import fallbacks, falling_back
 from .keywords import UnknownKeyword
 from .planner import APIPlanner
-from .provider_planner import ProviderPlanner
+from .provider_planner import Closing, ProviderPlanner
 from .ready import ReadyRuntime
 
 LONGEST_PAUSE: Final = 120.0
@@ -116,20 +116,22 @@ class ProviderRuntime(ReadyRuntime):
         options: RuntimeOptions,
     ) -> None:
         loop, host = parted(options, LoopOptions)
-        self._others = fallbacks(planner, host.pop("fallback", ()))
+        others = fallbacks(planner, host.pop("fallback", ()))
         values.check_id(runtime_kind, "runtime_kind")
         check_name(runtime_kind, "runtime_kind")
         given = tuple(edges.several(loop.get("middleware", ()), "middleware", "middlewares"))
         wanted = bool(given) or "middleware" not in loop
         if wanted and not any(isinstance(each, Retry) for each in given):
             loop["middleware"] = (*given, patient(planner.impl))
-        if self._others:
+        if others:
             before = tuple(loop.get("middleware", ()))
-            loop["middleware"] = (*before, falling_back(planner, self._others))
+            loop["middleware"] = (*before, falling_back(planner, others))
         middleware = loop.get("middleware", ())
         if isinstance(planner, APIPlanner) and any(isinstance(m, Fallback) for m in middleware):
             planner = planner.with_fallback()
         self.planner = planner
+        held = [edges.optional(each, "planner", Closing) for each in (planner, *others)]
+        self._to_close: list[Closing] = [each for each in held if each is not None]
         if "timer" in loop:
             loop["clock"] = edges.timer(loop.pop("timer"), "timer")
         self._loop = self.loop_type(planner, tools, **loop)
@@ -141,10 +143,8 @@ class ProviderRuntime(ReadyRuntime):
         try:
             await super().close()
         finally:
-            for each in (self.planner, *self._others):
-                closing = getattr(each, "close", None)
-                if closing is not None:
-                    await closing()
+            for each in self._to_close:
+                await each.close()
 
     def _add_tool(self, made: Tool) -> None:
         registry = self._loop.tools

@@ -154,6 +154,8 @@ class Hooks:
 def _check(middleware: Any, name: str) -> None:
     """Refuse an object whose hooks the Loop would never call, or cannot call.
 
+    If one of its methods is one typing error away from a hook, the log warns of it.
+
     Raises:
         InvalidValue: It is a class, has no hook, or one of its hooks is not a function.
     """
@@ -168,6 +170,7 @@ def _check(middleware: Any, name: str) -> None:
         )
     for hook in hooks:
         edges.function(getattr(middleware, hook), f"{name}.{hook}")
+    edges.warn_of_misspelled(middleware, name, Middleware)
 
 
 async def _called(name: str, hook: Callable[..., Awaitable[Any]], gives: type, *args: Any) -> Any:
