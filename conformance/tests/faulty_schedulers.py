@@ -10,7 +10,7 @@ import msgspec
 
 from agentic_kernel_engine.loop import Observation
 from agentic_kernel_engine.seams import ParallelScheduler
-from agentic_kernel_engine.tools.call import Call
+from agentic_kernel_engine.tools.scheduler import Call
 
 
 class AsTheyEnd:

@@ -32,7 +32,7 @@ from agentic_kernel_engine.seams import (
     Repertoire,
     UnknownAgent,
 )
-from agentic_kernel_engine.tools.call import Call
+from agentic_kernel_engine.tools.scheduler import Call
 
 
 class Backwards:

@@ -28,7 +28,7 @@ from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.plans.transcript import Notice, Turn, UserMessage
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import ScriptedPlanner, Streamed
-from agentic_kernel_engine.tools.call import SequentialScheduler
+from agentic_kernel_engine.tools.scheduler import SequentialScheduler
 from agentic_kernel_engine.tools.tool import ToolContext, tool
 
 from ..scripting import Runner, World, new_task

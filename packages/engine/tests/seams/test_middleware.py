@@ -19,7 +19,7 @@ from agentic_kernel_engine.plans.reasons import StopReason
 from agentic_kernel_engine.seams.middleware import HOOKS, Recovery
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.policies import BasicPolicy
-from agentic_kernel_engine.tools.call import SequentialScheduler
+from agentic_kernel_engine.tools.scheduler import SequentialScheduler
 
 from ..conftest import Crash, TappedStore
 from ..scripting import Runner, World, new_task

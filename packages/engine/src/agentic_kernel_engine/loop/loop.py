@@ -41,8 +41,8 @@ from ..seams.middleware import Hooks
 from ..seams.planner import AsksModel, Context, Planner, TakesOptions, model_of
 from ..seams.policy import Hiding, Policy
 from ..substrate import Accepting
-from ..tools.call import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..tools.registry import ToolRegistry
+from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..tools.schema import Validator, compile_schema
 from ..tools.threads import SHARED, ToolThreads
 from ..tools.tool import Tool, Tools

@@ -27,11 +27,12 @@ from ..plans.reasons import StopReason
 from ..seams.agent_tool import AgentTool, child_id
 from ..seams.delegation import DelegationRefused
 from ..seams.planner import Context
-from ..tools.call import Call, Invocation, perform
+from ..tools.call import Invocation, perform
 from ..tools.call import key as key_of
 from ..tools.caller import Caller
 from ..tools.deadline import DeadlinePassed
 from ..tools.exceptions import Unfinished
+from ..tools.scheduler import Call
 from ..tools.tool import ToolContext
 from . import budget_grants, children
 from .approvals import ask_for_children

@@ -8,7 +8,7 @@ from typing import Protocol
 from ..seams.delegation import Delegation
 from ..seams.middleware import Hooks
 from ..seams.policy import Policy
-from ..tools.call import ToolScheduler
+from ..tools.scheduler import ToolScheduler
 from ..tools.schema import Validator
 from ..tools.threads import ToolThreads
 

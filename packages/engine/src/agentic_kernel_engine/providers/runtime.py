@@ -23,9 +23,9 @@ from ..seams.middlewares.fallback import Fallback
 from ..seams.middlewares.retry import Retry
 from ..seams.policy import Policy
 from ..store import Store
-from ..tools.call import ToolScheduler
 from ..tools.output_type import OutputType
 from ..tools.registry import ToolRegistry
+from ..tools.scheduler import ToolScheduler
 from ..tools.schema import Validator
 from ..tools.tool import Tool, Tools
 from .edges import check_name

@@ -2,11 +2,12 @@
 
 from ..host.approvals_transport import Approvals, InMemoryApprovals, Request
 from ..plans.lineage import DEPTH, LINEAGE, PARENT
-from ..tools.call import Invocation, ParallelScheduler, SequentialScheduler, ToolScheduler, perform
+from ..tools.call import Invocation, perform
 from ..tools.deadline import DeadlinePassed
 from ..tools.exceptions import ToolError, Unfinished
 from ..tools.output_type import OutputType
 from ..tools.registry import ToolRegistry
+from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..tools.schema import Validator, compile_schema
 from ..tools.threads import ToolThreads
 from ..tools.tool import SideEffect, Tool, ToolContext, Tools, tool

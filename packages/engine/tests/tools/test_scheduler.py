@@ -10,7 +10,7 @@ import pytest
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.plans.observation import Observation
-from agentic_kernel_engine.tools.call import ParallelScheduler, SequentialScheduler
+from agentic_kernel_engine.tools.scheduler import ParallelScheduler, SequentialScheduler
 
 Call = Callable[[], Coroutine[Any, Any, Observation]]
 
