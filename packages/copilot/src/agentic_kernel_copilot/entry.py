@@ -11,13 +11,8 @@ from agentic_kernel_engine import Substrate
 from agentic_kernel_engine.checks import Check
 from agentic_kernel_engine.discovery import Allowed, NoOptions, RuntimeEntry
 
+from .limits import LIMITS
 from .program import find_cli
-
-LIMITS: Final = (
-    "max_iterations", "max_tool_calls", "max_failures", "max_seconds", "max_input_tokens",
-    "max_output_tokens", "max_total_tokens", "max_cost",
-)  # fmt: skip
-"""The limits that `CopilotSubstrate` keeps, named here because its module imports the SDK."""
 
 
 def _substrate(allowed: Allowed, _: NoOptions) -> Substrate:

@@ -63,7 +63,7 @@ from .answering import FinalForm
 from .arguments import check_config, check_environment, check_message, check_servers, path_of
 from .calls import Calls
 from .cli import PATIENCE, Cli, default_home
-from .entry import LIMITS
+from .limits import LIMITS
 from .provider import MODEL, check_provider, keys_of, lacking, provider_of
 from .run import SessionRun, refuse_limits
 from .session import SessionMissing, missing, offered

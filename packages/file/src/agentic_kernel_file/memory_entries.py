@@ -23,7 +23,7 @@ from agentic_kernel_engine.seams import (
     Scope,
     UnknownItem,
 )
-from agentic_kernel_engine.seams.memories import BadVector, Ledger
+from agentic_kernel_engine.seams.memories import BadVector, ItemLedger
 
 WORDS: Final = 0.25
 """The weight of the share of words if an item has a vector too; the cosine has the rest."""
@@ -120,7 +120,7 @@ class Known:
     """
 
     def __init__(self) -> None:
-        self.ledger: Ledger[Mark] = Ledger()
+        self.ledger: ItemLedger[Mark] = ItemLedger()
         self.garbage = 0
         """About the bytes of the entries so far that no item needs."""
         self._scopes: dict[Scope, None] = {}
