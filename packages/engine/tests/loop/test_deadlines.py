@@ -146,6 +146,38 @@ async def test_a_planner_that_swallows_its_cancellation_is_abandoned(
     assert f"for task {done.id} did not end within 0.05 seconds" in record.getMessage()
 
 
+async def test_a_stream_that_does_not_close_after_its_answer_is_abandoned(
+    runner: Runner, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Lingers:
+        async def plan(self, context: Context) -> Any:
+            try:
+                yield Delta("an")
+                yield FinalAnswer("answer")
+            finally:
+                await stubborn()
+
+    began = time.monotonic()
+    done = await runner.run(planner=Lingers(), limits=SHORT)
+    assert done.result == "answer"  # It was complete before the deadline.
+    assert time.monotonic() - began < 5
+    assert len(deadline._abandoned) == 1
+    assert "did not end within 0.05 seconds" in caplog.text
+
+
+async def test_a_cancelled_call_is_not_waited_for_beyond_the_deadline(runner: Runner) -> None:
+    """A kill cancels the call; the run unwinds although the call does not end."""
+    limits = Limits(max_seconds=0.3)
+    began = time.monotonic()
+    async with runner.host(planner=Asked(stubborn), limits=limits) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await asyncio.sleep(0.02)
+        await host.kill(task.id)
+    assert time.monotonic() - began < 5
+    assert len(deadline._abandoned) == 1
+
+
 @pytest.mark.parametrize("kind", [Asked, Streaming])
 async def test_an_answer_in_time_is_used(runner: Runner, kind: type[Asked]) -> None:
     async def at_once() -> None:

@@ -6,6 +6,7 @@ hook about a planner's failed call is in `retries`.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import cast
 
 from .. import values
@@ -43,38 +44,53 @@ async def ask_planner(
     answer = await calls.ask(run, context) if preset is None else checked_plan(preset, run)
     if answer is None:
         return None
-    plan, _ = answer
+    plan, form = answer
     try:
         for hook in hooks.after_model:
             changed = await hook(context, plan)
-            plan = plan if changed is None else checked_plan(changed, run)[0]
+            # The hook may have changed the plan that it was given, and may keep it.
+            plan, form = checked_plan(plan) if changed is None else checked_plan(changed, run)
     except End as end:
         run.ending = end
     except PlannerError as fault:
         run.ending = End(StopReason.ERROR, fault.message, code=fault.code)
-    return plan, values.snapshot(plan)
+    return plan, form
 
 
 async def before_tool(
     wiring: Wiring, run: LoopRun, at_hand: AtHand, context: Context, each: Invocation
-) -> tuple[Observation | None, Observation | None]:
-    """The observation that a hook gives in place of the call, and that of a call that is refused.
+) -> tuple[Invocation, Observation | None, Observation | None]:
+    """The call to make, the observation that a hook gives in place of it, and that of a refusal.
+
+    The call is a copy, because the hooks may keep the one that they are given.
 
     If a hook ends the run, the call is not made. The step is settled first, so that the finished
     work is recorded.
     """
+    index = each.context.index
+    planned = cast("ToolCall", at_hand.plan.actions[index])
     try:
         for hook in wiring.hooks.before_tool:
             given = await hook(each)
             if given is not None:
-                return given, None
+                return each, given, None
     except End as end:
         _end(run, end)
-        return None, not_begun(each.call)
-    refused = await _held_back(wiring, run, at_hand, context, each)
+        return each, None, not_begun(planned)
+    each = _own(each, planned)
+    refused = await _held_back(wiring, run, at_hand, context, each, index)
     if refused is not None:
         await settle_call(run, each, refused)
-    return None, refused
+    return each, None, refused
+
+
+def _own(each: Invocation, planned: ToolCall) -> Invocation:
+    """A copy of a call; one whose arguments are not JSON keeps them, and reports that itself."""
+    arguments, checked = each.arguments, None
+    with suppress(TypeError, ValueError, RecursionError):
+        arguments = checked = values.decode(values.encode(dict(arguments), "arguments"))
+    call = ToolCall(planned.tool, arguments, planned.id)
+    return Invocation(each.tool, arguments, call, each.context, checked)
 
 
 async def after_tool(
@@ -95,24 +111,26 @@ def _end(run: LoopRun, end: End) -> None:
 
 
 async def _held_back(
-    wiring: Wiring, run: LoopRun, at_hand: AtHand, context: Context, each: Invocation
+    wiring: Wiring,
+    run: LoopRun,
+    at_hand: AtHand,
+    context: Context,
+    each: Invocation,
+    index: int,
 ) -> Observation | None:
     """The observation of a changed call that is not allowed; None if the call may be made.
 
     The policy decides about changed arguments again. A call that a person approved is made as it
     was approved, or not at all.
     """
-    index = each.context.index
     planned = cast("ToolCall", at_hand.plan.actions[index])
     if not _same_tool(each.tool, run.tools.find(planned.tool)):
         return _denied(wiring, run, planned, "middleware put another tool in its place")
-    try:
-        call = ToolCall(planned.tool, dict(each.arguments), planned.id)
-        values.check(call.arguments, "arguments")
-        if digest(call, "") == digest(planned, ""):
-            return None
-    except (TypeError, ValueError, RecursionError):
+    if each.checked is not each.arguments:
         return None  # The arguments are not JSON; the call itself reports that.
+    call = ToolCall(planned.tool, each.arguments, planned.id)
+    if digest(call, "") == digest(planned, ""):
+        return None
     if at_hand.verdicts[index].granted:
         why = "a person approved it, and middleware changed its arguments since"
         return _denied(wiring, run, planned, why)

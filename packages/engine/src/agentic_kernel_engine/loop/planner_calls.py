@@ -412,8 +412,6 @@ def checked_plan(answer: Any, run: LoopRun | None = None) -> CheckedPlan:
         if len(plan.actions) > run.limits.max_calls_per_answer:
             plan = _refused(plan, run)
     final = bool(plan.actions)
-    # True as long as each part was checked to be of the type that it is read back as.
-    readable = plan.provider is None or type(plan.provider) is dict
     try:
         if plan is answer and not (
             type(plan.text) is type(plan.reasoning) is type(plan.model) is str
@@ -431,7 +429,6 @@ def checked_plan(answer: Any, run: LoopRun | None = None) -> CheckedPlan:
                         f"has a name or an id of {longer:,} characters; at most {NAME} are allowed",
                     )
                 values.check(action.arguments, f"actions[{index}].arguments")
-                readable = readable and type(action.arguments) is dict
             elif type(action) is FinalAnswer:
                 if type(action.refused) is not str:
                     _check_texts(action, TEXTS[FinalAnswer], f"actions[{index}].")
@@ -444,7 +441,6 @@ def checked_plan(answer: Any, run: LoopRun | None = None) -> CheckedPlan:
             else:
                 final = False
                 _check_texts(action, TEXTS[type(action)], f"actions[{index}].")
-                readable = False
         if plan.provider is not None:
             values.check(plan.provider, "provider")
         if plan.usage is not NOTHING_USED:
@@ -456,11 +452,10 @@ def checked_plan(answer: Any, run: LoopRun | None = None) -> CheckedPlan:
                 f"is {len(form):,} bytes of JSON, over the limit of "
                 f"{FINAL if final else KEPT:,} for one answer; give less at once, or a reference",
             )
-        if not readable:
-            _read_back(form)  # A later entry of the run must be able to read it back.
+        # The run goes on with a copy, which the planner cannot change, as a later entry reads it.
+        return _read_back(form), msgspec.Raw(form)
     except (InvalidValue, TypeError, RecursionError, msgspec.MsgspecError) as error:
         raise _bad_plan(f"the planner's answer cannot be stored: {text_of(error)}") from error
-    return plan, msgspec.Raw(form)
 
 
 _PLAN_TEXTS: Final = (("text", False), ("reasoning", False), ("model", False))

@@ -382,7 +382,7 @@ async def _performed(
     hooks = wiring.hooks
     observation: Observation | None = None
     if hooks.before_tool:
-        observation, refused = await before_tool(wiring, run, at_hand, context, each)
+        each, observation, refused = await before_tool(wiring, run, at_hand, context, each)
         if refused is not None:
             return refused
     if observation is None:

@@ -116,11 +116,19 @@ TEXTS: Mapping[type[Action], tuple[tuple[str, bool], ...]] = {
 """By action: the fields that hold text, and whether each may be None. All others hold JSON."""
 
 _canonical = msgspec.json.Encoder(order="sorted")
+_encode = msgspec.json.Encoder().encode
+_read = msgspec.json.Decoder[Action](Action).decode
 
 
 def kind_of(action: Action) -> str:
     """The name of the action's type, as in its JSON form."""
     return str(type(action).__struct_config__.tag)
+
+
+def copy_of(action: Action) -> Action:
+    """A copy of an action that was checked; it shares no part with the action."""
+    copied: Action = _read(_encode(action))
+    return copied
 
 
 def digest(action: Action, place: str) -> str:

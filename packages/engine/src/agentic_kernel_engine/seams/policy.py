@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from .. import edges
 from ..faults import kind_of, report, reraise_run_end
-from ..plans.action import Action
+from ..plans.action import Action, copy_of
 from ..plans.action import kind_of as kind_of_action
 from ..plans.decision import ALLOW, ROUTES, Decision, deny
 from ..tools.tool import Tool
@@ -43,13 +43,14 @@ async def decided(
 ) -> Decision:
     """A policy's decision about an action; a denial if it raises or gives no valid `Decision`.
 
-    Both are bugs of the policy, and are logged.
+    Both are bugs of the policy, and are logged. The policy gets a copy of the action, so it can
+    change neither the action nor what another policy judges.
 
     Args:
         who: Name of the policy in the reason of a denial.
     """
     try:
-        said = await policy.authorize(action, context)
+        said = await policy.authorize(copy_of(action), context)
     except BaseException as fault:
         reraise_run_end(fault)
         report(fault, context.task.id, context.step, f"the policy {type(policy).__name__}")

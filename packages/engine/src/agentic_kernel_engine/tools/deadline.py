@@ -79,10 +79,9 @@ async def bounded(
         task.cancel()  # The event loop destroys this coroutine, so it must not wait any more.
         raise
     except BaseException:
-        left = timed.seconds_left
-        await _end(task, work, what, late=left is not None and left <= 0)
+        await _end(task, work, what, timed)
         raise
-    await _end(task, work, what, late=late)
+    await _end(task, work, what, timed)
     if not late:
         return _result(task)
     raise DeadlinePassed from _end_of(task)
@@ -150,14 +149,14 @@ class BoundedStream:
         return self._piece
 
     async def aclose(self) -> None:
-        """End the stream, and wait until it has ended; after the deadline, `GRACE` seconds."""
+        """End the stream, and wait until it has ended, up to `GRACE` seconds after the deadline."""
         if self._timer is not None:
             self._timer.cancel()
         task = self._task
         if task is None or task.done():
             return
-        await _leave(task, self._what, late=self._late)
-        if not self._late and not task.cancelled():
+        await _leave(task, self._what, self._timed)
+        if not self._late and task.done() and not task.cancelled():
             _result(task)
 
     async def _read(self) -> None:
@@ -218,19 +217,21 @@ async def _in_time(work: Awaitable[Any], timed: Timed, own: asyncio.Timeout | No
         return await contained(work)
 
 
-async def _end(task: asyncio.Task[Any], work: Awaitable[Any], what: str, *, late: bool) -> None:
-    await _leave(task, what, late=late)
+async def _end(task: asyncio.Task[Any], work: Awaitable[Any], what: str, timed: Timed) -> None:
+    await _leave(task, what, timed)
     if task.done() and isinstance(work, Coroutine):
         work.close()  # The call may have ended before its first step.
 
 
-async def _leave(task: asyncio.Task[Any], what: str, *, late: bool) -> None:
-    """Cancel a call and wait for its end; after the deadline, for `GRACE` seconds at most."""
+async def _leave(task: asyncio.Task[Any], what: str, timed: Timed) -> None:
+    """Cancel a call and wait for its end, up to `GRACE` seconds after the deadline."""
     again = False
     while not task.done():
         task.cancel()
+        left = timed.seconds_left
         try:
-            await asyncio.wait((task,), timeout=GRACE if late else None)
+            patience = None if left is None else max(left, 0) + GRACE
+            await asyncio.wait((task,), timeout=patience)
         except asyncio.CancelledError:
             again = True
             continue
