@@ -56,6 +56,7 @@ from agentic_kernel_engine.seams import (
     Validator,
     compile_schema,
 )
+from agentic_kernel_engine.substrate import Accepting, Acting, Cleaning, Limiting, Metered
 from agentic_kernel_engine.waiting import WAITING_FOR
 
 from . import failures
@@ -119,7 +120,7 @@ class SubstrateOptions(TypedDict, total=False):
     env: Mapping[str, str] | None
 
 
-class CopilotSubstrate:
+class CopilotSubstrate(Accepting, Cleaning, Acting, Limiting, Metered):
     """Runs Tasks as sessions of one process of the Copilot CLI, which has no limits of its own.
 
     The conversation is in the CLI's own log, under the session id in the note ``copilot/session``.
@@ -175,6 +176,7 @@ class CopilotSubstrate:
     meters = True
     limit_names = INPUTS.limits
     """The limits that a Task may have."""
+    principal = NOBODY
 
     def __init__(
         self,

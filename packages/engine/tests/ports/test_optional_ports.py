@@ -12,9 +12,23 @@ import pytest
 from agentic_kernel import CannotStart, Task
 from agentic_kernel_engine import Event, Host, HostClosed, Job, Loop
 from agentic_kernel_engine.edges import optional
+from agentic_kernel_engine.providers import APIPlanner
+from agentic_kernel_engine.seams.delegation import ChildTasks, EndsChildren, Metering, OnRuntime
 from agentic_kernel_engine.seams.middleware import Middleware
+from agentic_kernel_engine.seams.middlewares.recording import Recorder, Replayer
+from agentic_kernel_engine.seams.planner import AsksModel, Counting, Forecast, TakesOptions
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
-from agentic_kernel_engine.substrate import Accepting, Cleaning, Substrate
+from agentic_kernel_engine.seams.policies import PermissionPolicy, PolicyPipeline
+from agentic_kernel_engine.seams.policy import Hiding
+from agentic_kernel_engine.substrate import (
+    Accepting,
+    Acting,
+    Cleaning,
+    Limiting,
+    Metered,
+    Reading,
+    Substrate,
+)
 
 
 class Plain:
@@ -129,6 +143,27 @@ def test_a_method_of_a_port_that_is_named_as_a_base_class_must_be_there() -> Non
         Forgot()  # type: ignore[abstract]  # The type checker says so first.
     with pytest.raises(TypeError, match="execute"):
         Misspelled()  # type: ignore[abstract]
+
+
+@pytest.mark.parametrize(
+    ("part", "ports"),
+    [
+        (APIPlanner, [Accepting, AsksModel, Counting, Forecast, TakesOptions]),
+        (ChildTasks, [Metering]),
+        (Loop, [Accepting, Acting, Cleaning, Limiting, Metered, Reading]),
+        (OnRuntime, [EndsChildren, Metering]),
+        (PermissionPolicy, [Hiding]),
+        (PolicyPipeline, [Hiding]),
+        (Recorder, [Forecast]),
+        (Replayer, [Forecast]),
+        (ScriptedPlanner, [Forecast]),
+    ],
+    ids=lambda each: each.__name__ if isinstance(each, type) else "",
+)
+def test_the_engine_names_the_optional_ports_of_its_own_parts(
+    part: type, ports: list[type]
+) -> None:
+    assert [each for each in ports if each not in part.__mro__] == []
 
 
 class Hesitating(Plain, Accepting):

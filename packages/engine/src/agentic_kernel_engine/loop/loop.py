@@ -40,7 +40,7 @@ from ..seams.memory_governor import MemoryGovernor
 from ..seams.middleware import Hooks
 from ..seams.planner import AsksModel, Context, Planner, TakesOptions, model_of
 from ..seams.policy import Hiding, Policy
-from ..substrate import Accepting
+from ..substrate import Accepting, Acting, Cleaning, Limiting, Metered, Reading
 from ..tools.registry import ToolRegistry
 from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..tools.schema import Validator, compile_schema
@@ -61,7 +61,7 @@ _EMPTY: Final = "Your answer had no action. Call a tool, or give the final answe
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-class Loop:
+class Loop(Accepting, Cleaning, Acting, Limiting, Metered, Reading):
     """A bounded agent, as a `Substrate`: ``Host(Loop(planner, tools), store)`` is a Runtime.
 
     A run goes on from its last commit, in the same way after a pause, a crash and a take-over.
@@ -110,6 +110,7 @@ class Loop:
     """The forms of states that this Loop reads, beside those without a form."""
     limit_names = Limits.__struct_fields__
     """The limits that a Task may have: all."""
+    principal = NOBODY
 
     def __init__(
         self,

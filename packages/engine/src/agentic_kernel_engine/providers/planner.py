@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
@@ -28,7 +28,8 @@ from .. import values
 from ..inputs import Inputs
 from ..plans.ending import PlannerError
 from ..plans.plan import LARGEST, NOTHING_USED, Delta, Plan, Usage
-from ..seams.planner import Context
+from ..seams.planner import AsksModel, Context, Counting, Forecast, TakesOptions
+from ..substrate import Accepting
 from . import failures as names
 from .answers import Malformed
 from .attachments import DOCUMENTS, documents_of, images_of
@@ -46,6 +47,7 @@ from .options import FURTHER, AnswerOptions, loop_inputs
 from .pacing import Pace
 from .patience import Patience
 from .pricing import Price, price_of
+from .provider_planner import Closing, Renaming
 from .reader import Answer, Counted, Reader, Unusable, plan_of, unshown
 from .sampling import check_tokens
 from .secrets import Redactor, secrets_in
@@ -138,7 +140,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 }
 
 
-class APIPlanner(ABC):
+class APIPlanner(Accepting, AsksModel, Counting, Forecast, TakesOptions, Renaming, Closing):
     """A planner that asks a model through a vendor's SDK.
 
     A provider says only: its request, how to read an event, how to explain an error, its prices and
@@ -191,6 +193,8 @@ class APIPlanner(ABC):
     """A server that sends only signs of life, or events without a piece of the answer, may take
     this many times ``timeout`` for the next piece: a model may think for long without output."""
 
+    model = ""
+    """The model's name, as requests give it."""
     has_fallback = False
     """True if other planners answer after its failures: a server that is down refuses no Task."""
 
@@ -210,7 +214,6 @@ class APIPlanner(ABC):
         check_prices(given["prices"])
         check_tokens(given["context_tokens"], "context_tokens")
         self.model = model
-        """The model's name, as requests give it."""
         names = ("max_tokens", "temperature", "system", "tool_choice", *FURTHER)
         self.options = self.answering(**{name: given[name] for name in names if name in given})
         self._timeout: float = given["timeout"]

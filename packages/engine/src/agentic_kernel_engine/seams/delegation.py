@@ -169,7 +169,7 @@ class Metering(Protocol):
         ...
 
 
-class ChildTasks:
+class ChildTasks(Metering):
     """Runs children on the Host of their parent, in its store and its slot.
 
     Args:
@@ -291,7 +291,7 @@ class Deciding(Protocol):
         ...
 
 
-class OnRuntime:
+class OnRuntime(Metering, EndsChildren):
     """Runs children on another Runtime than the parent's.
 
     On a Host the children know their parent. If that Host has the parent's store, a kill of the
@@ -308,6 +308,7 @@ class OnRuntime:
     """
 
     away = True
+    unmetered = False
 
     def __init__(
         self,

@@ -8,10 +8,10 @@ from typing import Any
 
 from ..plans.ending import PlannerError
 from ..plans.plan import NOTHING_USED, Delta, PlanLike, PlanStream, Usage
-from .planner import Context
+from .planner import Context, Forecast
 
 
-class ScriptedPlanner:
+class ScriptedPlanner(Forecast):
     """A planner that answers from a script: the answer to step ``n`` is ``script[n]``.
 
     The answer depends only on the step, and an answer is not used up: after a crash the same step

@@ -69,7 +69,7 @@ class BasicPolicy:
         return ask if tool.has_effect and tool.effect not in self._allow.effects else ALLOW
 
 
-class PermissionPolicy:
+class PermissionPolicy(Hiding):
     """Denies the tools whose scopes the principal lacks.
 
     Args:
@@ -99,7 +99,7 @@ def _hiding(policy: Policy) -> Hiding | None:
     return found
 
 
-class PolicyPipeline:
+class PolicyPipeline(Hiding):
     """Asks several policies; the strictest decision holds: stop, deny, require_approval, allow.
 
     If several decisions are equally strict, the first one's reason is kept. A policy that raises

@@ -45,7 +45,7 @@ class Recording(msgspec.Struct):
     """By ``step:index``, the progress that tools reported."""
 
 
-class Recorder:
+class Recorder(Forecast):
     """Wraps a planner, and records its answers and those of the tools.
 
     Give it as the planner, and as the last middleware, so that it sees the tools' observations
@@ -136,7 +136,7 @@ class Recorder:
         return self._recordings.setdefault(task_id, Recording())
 
 
-class Replayer:
+class Replayer(Forecast):
     """Replays a recording: it asks no model and runs no tool.
 
     Give it as the planner and as the last middleware, with the policy, tools, limits and
