@@ -1,10 +1,5 @@
 """OwnLoop: the event loop of `run_sync`, which works only during calls.
 
-The end of the process closes a runtime that its program did not close. Python calls the functions
-of `atexit` after all threads have ended that are no daemons. By then every executor refuses work,
-and Python 3.12.0 and 3.12.1 start no thread. So the closing code gets an executor that needs no
-thread.
-
 Threads share the loop. One thread at a time runs it, until its own call has ended; the calls of the
 other threads run in it at the same time. Then one of the waiting threads goes on to run it.
 """
@@ -17,15 +12,14 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import Any, Final, Protocol, TypeVar
 
 from ..errors import HostClosed
+from .at_exit import AtExit, close_at_exit
 
 T = TypeVar("T")
-UNWIND: Final = 5.0
-"""Seconds that the end of the process waits for asyncio tasks that it cancelled."""
 
 _loop_of_call: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar(
     "agentic_kernel_own_loop", default=None
@@ -59,7 +53,7 @@ class OwnLoop:
         self._pipe = {getattr(self._loop, name, None) for name in ("_ssock", "_csock")}
         _pipes.update(self._pipe)
         self._process = os.getpid()
-        self._at_exit: Callable[[], None] = _Ending(weakref.ref(self))
+        self._at_exit: Callable[[], None] = AtExit(self.end)
         self._changed = threading.Condition()
         """Guards the next three, and tells the threads that wait of each change."""
         self._taken = False
@@ -162,44 +156,14 @@ class OwnLoop:
 
     def end(self) -> None:
         """Close the runtime and the loop at the end of the process, without a new thread."""
-        runtime, loop = self._runtime(), self._loop
-        if runtime is None or os.getpid() != self._process or loop.is_closed():
+        runtime = self._runtime()
+        if runtime is None or os.getpid() != self._process or self._loop.is_closed():
             return
         with self._changed:
             if self._taken:
                 return  # A daemon thread is in a call. It stands still when the interpreter ends.
             self._taken = True
-        loop.set_default_executor(_AtOnce())
-        try:
-            self._runner.run(runtime.close())
-        finally:
-            # `Runner.close` would wait without a bound, and would start a thread.
-            self._runner.run(_cancel_all())
-            loop.close()
-
-
-class _Ending:
-    """Calls `OwnLoop.end`, if the loop is still there."""
-
-    def __init__(self, held: weakref.ref[OwnLoop]) -> None:
-        self._held = held
-
-    def __call__(self) -> None:
-        own = self._held()
-        if own is not None:
-            own.end()
-
-
-class _AtOnce(ThreadPoolExecutor):
-    """Runs each function at once in the caller's thread; asyncio takes executors of this class."""
-
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        done: Future[T] = Future()
-        try:
-            done.set_result(fn(*args, **kwargs))
-        except BaseException as error:
-            done.set_exception(error)
-        return done
+        close_at_exit(self._runner, runtime.close())
 
 
 async def _alone(call: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
@@ -220,16 +184,6 @@ async def _alone(call: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) 
 async def _end_of(call: Future[Any]) -> None:
     """Wait for the end of a call that another thread sent; a cancellation cancels the call."""
     await asyncio.wrap_future(call)
-
-
-async def _cancel_all() -> None:
-    """Cancel all tasks, wait for them within `UNWIND`, and close the asynchronous generators."""
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    for each in left:
-        each.cancel()
-    if left:
-        await asyncio.wait(left, timeout=UNWIND)
-    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 def _is_ours(task: asyncio.Task[Any]) -> bool:
