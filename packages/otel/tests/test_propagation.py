@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import format_span_id, format_trace_id
 
 from agentic_kernel import Task, TaskStatus
-from agentic_kernel_engine import Host, Loop, MemoryStore, Principal, rerun, substrate
+from agentic_kernel_engine import Host, Job, Loop, MemoryStore, Principal, rerun, substrate
 from agentic_kernel_engine.loop import AskUser, Context, FinalAnswer
 from agentic_kernel_engine.seams import ScriptedPlanner
 from agentic_kernel_otel import (
@@ -192,3 +193,18 @@ async def test_a_traced_substrate_has_every_port_of_the_one_inside() -> None:
         task = Task.new(summary="", instructions="", runtime_kind="loop")
         await host.run(task, limits={"max_cost": 1.0})
         assert (await host.record(task.id)).realm == "acme"
+
+
+def test_a_misspelled_method_of_the_traced_substrate_is_logged(
+    telemetry: Telemetry, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Misspelled:
+        async def execute(self, job: Job) -> Any:
+            return None
+
+        async def acept(self, task: Task) -> None: ...
+
+    with caplog.at_level(logging.WARNING):
+        telemetry.observer().traced(Misspelled())
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "the method Misspelled.acept is never called" in caplog.text

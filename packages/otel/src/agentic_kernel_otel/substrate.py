@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import context as contexts
 
 from agentic_kernel import InvalidValue, Task
-from agentic_kernel_engine import Event, Job, Substrate
+from agentic_kernel_engine import Event, Job, Substrate, edges
 from agentic_kernel_engine.faults import log
 from agentic_kernel_engine.principal import NOBODY, Principal
+from agentic_kernel_engine.substrate import Accepting, Acting, Cleaning, Limiting, Metered, Reading
 
 from .run_spans import RunSpans
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class TracedSubstrate:
+class TracedSubstrate(Accepting, Cleaning, Acting, Limiting, Metered, Reading):
     """A `Substrate` around another one, which adds tracing and changes nothing else.
 
     The context of the run's span is current in the run. The run's first commit stores it on the
@@ -37,38 +38,43 @@ class TracedSubstrate:
         self._substrate = substrate
         self._tracing = tracing
 
+        def optional(port: type[Any]) -> Any:
+            return edges.optional(substrate, "substrate", port)
+
+        self._accepting: Accepting | None = optional(Accepting)
+        self._cleaning: Cleaning | None = optional(Cleaning)
+        self._acting: Acting | None = optional(Acting)
+        self._limiting: Limiting | None = optional(Limiting)
+        self._reading: Reading | None = optional(Reading)
+        self._metered: Metered | None = optional(Metered)
+
     async def accept(self, task: Task) -> None:
-        accept = getattr(self._substrate, "accept", None)
-        if accept is not None:
-            await accept(task)
+        if self._accepting is not None:
+            await self._accepting.accept(task)
 
     async def on_killed(self, task: Task, state: Any, events: Sequence[Event]) -> None:
-        on_killed = getattr(self._substrate, "on_killed", None)
-        if on_killed is not None:
-            await on_killed(task, state, events)
+        if self._cleaning is not None:
+            await self._cleaning.on_killed(task, state, events)
 
     @property
     def principal(self) -> Principal:
         """The principal of the wrapped substrate; nobody if it has none."""
-        found: Principal = getattr(self._substrate, "principal", NOBODY)
-        return found
+        return NOBODY if self._acting is None else self._acting.principal
 
     @property
     def limit_names(self) -> Collection[str]:
         """The limits that the wrapped substrate keeps."""
-        found: Collection[str] = getattr(self._substrate, "limit_names", ())
-        return found
+        return () if self._limiting is None else self._limiting.limit_names
 
     @property
     def reads(self) -> Collection[str]:
         """The forms of states that the wrapped substrate reads."""
-        found: Collection[str] = getattr(self._substrate, "reads", ())
-        return found
+        return () if self._reading is None else self._reading.reads
 
     @property
     def meters(self) -> bool:
         """True if the wrapped substrate keeps within a grant, and says what it used."""
-        return getattr(self._substrate, "meters", False) is True
+        return self._metered is not None and self._metered.meters is True
 
     async def execute(self, job: Job) -> Any:
         spans = self._entered(job)
