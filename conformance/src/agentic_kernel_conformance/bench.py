@@ -46,7 +46,7 @@ _EVENTS: Final = 1_000
 """The most events of a Task that are compared."""
 
 Trace = list[tuple[Any, ...]]
-"""Of each Task of a scenario what anybody can observe, without ids, times and texts."""
+"""The observable facts about each Task of a scenario, without ids, times and texts."""
 Make = Callable[[Store], Any]
 """Makes a runtime on a store, with its work; may be a coroutine function."""
 

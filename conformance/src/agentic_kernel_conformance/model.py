@@ -1,7 +1,7 @@
 """The model: every state of one Task, with the facts that its Host hides, and every move.
 
 Observers see the status. Four facts are hidden: a pause that was asked for and waits; the owner
-(nobody, a living host, or a host that died); a write of the owner's run that is under way; and a
+(no Host, a living one, or one that died); a write of the owner's run that is under way; and a
 run that lost the Task and does not know it. `edges` enumerates all moves from the start. The
 documentation draws them, and recorded traces are compared with them.
 """

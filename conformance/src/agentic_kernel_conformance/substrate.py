@@ -1,4 +1,4 @@
-"""SubstrateContract: the contract of whoever writes ``execute(job)``. Needs the engine.
+"""SubstrateContract: the contract of an author of ``execute(job)``. Needs the engine.
 
 A third party subclasses it and supplies two fixtures::
 

@@ -104,6 +104,6 @@ class RemoteStore:
             except asyncio.CancelledError as error:
                 cancelled = error
         if cancelled is not None:
-            call.exception()  # It is read back, so nobody else asks for it.
+            call.exception()  # It is read back, so no other code asks for it.
             raise cancelled
         return call.result()

@@ -142,7 +142,7 @@ class Trial:
     async def answer(self, worker: Worker, token: str) -> bool:
         """Answer a mark that is in the log as asked for; True if it is made."""
         if self.task.status.terminal:
-            return False  # Nobody waits for this stop any more; the log has the entry.
+            return False  # No worker waits for this stop any more; the log has the entry.
         made = await self._wait(Stop("mark", token, worker))
         if made:
             self.tell("made", token, worker)

@@ -26,7 +26,7 @@ class MarkLedger:
         self.again: list[str] = []
         """The tokens that were made once more, of which the record must tell."""
         self.uncertain: set[str] = set()
-        """The tokens of which nobody can know, after a crash, if they were made."""
+        """The tokens whose marks may or may not have been made, because of a crash."""
         self._count = Counter[str]()
         self._settled: dict[str, str] = {}
         """The commit that settled a token."""

@@ -142,7 +142,8 @@ def options(
     ] = False,
     show_version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
 ) -> None:
-    # --verbose and --debug are declared for the help; `app.main` reads them, for it reports errors.
+    # --verbose and --debug are declared for the help; `app.main` reads them, because it
+    # reports errors.
     if show_version:
         from importlib.metadata import version
 

@@ -36,7 +36,7 @@ Options = tuple[tuple[str, str], ...]
 
 
 class LeftAlone(CannotStart):
-    """This command may not run a stored Task, so the Task is left as it is for somebody else."""
+    """This command may not run a stored Task, so it leaves the Task as it is for another one."""
 
 
 class NotGranted(LeftAlone):

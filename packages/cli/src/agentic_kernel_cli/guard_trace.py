@@ -279,7 +279,7 @@ def _held(check: Any) -> Any:
 
 
 def keyring(file: Path | None) -> Keyring:
-    """The keys of a file that nobody else may read, or of the environment."""
+    """The keys of a file that no other user may read, or of the environment."""
     read_rules()
     from agentic_kernel_guard import Keyring
 
@@ -293,7 +293,7 @@ def keyring(file: Path | None) -> Keyring:
 
 
 def secret(file: Path | None, variable: str) -> str:
-    """The text of a file that nobody else may read, or of a variable of the environment.
+    """The text of a file that no other user may read, or of a variable of the environment.
 
     Raises:
         BadTrace: Others may read the file.

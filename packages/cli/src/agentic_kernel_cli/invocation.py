@@ -166,7 +166,7 @@ class Invocation:
         """Run Tasks in this process; a person at the terminal may accept tools of MCP servers.
 
         Raises:
-            NotAccepted: There are tools that nobody accepts.
+            NotAccepted: There are tools that no person has accepted.
         """
         from .mcp_servers import NotAccepted
 

@@ -104,7 +104,7 @@ class Offered:
     specs: dict[str, CapabilitySpec]
     """By the server's name of the tool."""
     withheld: tuple[tuple[str, str], ...]
-    """The tools that nobody gets, and why."""
+    """The tools that no client gets, each with the reason."""
 
 
 def listener(text: str, credential: str, names: tuple[str, ...]) -> Listener:

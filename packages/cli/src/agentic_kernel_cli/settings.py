@@ -70,7 +70,7 @@ def _table(path: Path) -> Mapping[str, Any] | None:
         read = read.get("agentic-kernel") if isinstance(read, dict) else None
         if read is None:
             return None
-    # Whoever writes this file chooses the code that runs, so nobody else may have written it.
+    # A user who can write this file chooses the code that runs, so only the owner may.
     if found.st_uid not in (os.getuid(), 0) or found.st_mode & stat.S_IWOTH:
         raise InvalidValue(
             path.name,

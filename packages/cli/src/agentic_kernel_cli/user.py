@@ -31,7 +31,7 @@ def acts_for(name: str, tenant: str) -> Principal | None:
 
 
 def check_mine(record: Record) -> None:
-    """Refuse to run a Task that acts for somebody else.
+    """Refuse to run a Task that acts for another principal.
 
     Raises:
         LeftAlone: It names another principal than the user of this process.

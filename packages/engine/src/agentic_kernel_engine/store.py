@@ -32,8 +32,9 @@ class Store(Protocol):
     """Durable records with optimistic concurrency.
 
     Several coroutines, and all processes that share the store, may call every method at once. A
-    read shows at least the writes that were acknowledged before it began (rules 6 and 7). It
-    returns whole records (rule 3) and does not wait for a writer (rule 4). A write that returns is
+    read shows at least the writes that were acknowledged before it began (C6: read your writes; C7:
+    no reader sees a Task run backwards). It returns whole records (C3: no reader sees half a
+    transition) and does not wait for a writer (C4: readers do not wait). A write that returns is
     durable to the degree that the store documents. A write that raises any `Exception` but
     `UnknownOutcome` stored nothing. A write that raises a cancellation of its own, or another fault
     that is no `Exception`, counts as one of unknown outcome.

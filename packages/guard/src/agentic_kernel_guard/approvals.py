@@ -1,7 +1,7 @@
 """Approvals: calls that wait for a person, who decides in another process.
 
-A request stands in the guard's store. A decision of it is signed, so that whoever can write to the
-store, but has no key, cannot approve anything.
+A request stands in the guard's store. A decision of it is signed, so that a program that can write
+to the store, but has no key, cannot approve a call.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     reason: str
     approvers: tuple[str, ...] = ()
-    """The persons who may approve it; empty for anybody but the principal."""
+    """The persons who may approve it; empty for every person but the principal."""
 
     @property
     def print(self) -> str:

@@ -55,7 +55,7 @@ def redacting(
 class Cause(Exception):
     """Stands for an exception: its type, its text without secrets, and its traceback.
 
-    Whoever prints a traceback or logs an error prints its causes, so they tell no secret either.
+    A traceback and a logged error show their causes, so the causes tell no secret either.
     """
 
 

@@ -1,4 +1,4 @@
-"""Handles: whole results under ids that nobody can guess, for their owner alone."""
+"""Handles: whole results under ids that no caller can guess, for their owner alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Principals: who acts, with the roles that a resolver gives and nobody claims."""
+"""Principals: the users and programs that act. A resolver gives their roles, and no caller does."""
 
 from __future__ import annotations
 

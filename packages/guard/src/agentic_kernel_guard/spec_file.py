@@ -34,7 +34,7 @@ class Refinement:
     name: str = ""
     """Name of the capability; empty for the one that it has without the file."""
     offered: bool = True
-    """False if nobody gets the tool."""
+    """False if no principal gets the tool."""
     mode: ResponseMode | None = None
     """The form in which results are shown; None for the usual one."""
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class SpecFile:
     """False if each tool counts as destructive that the file gives no safety class."""
 
     def refined(self, spec: CapabilitySpec, tool: str) -> CapabilitySpec | None:
-        """A spec with what the file says about its tool; None if nobody gets it.
+        """A spec with what the file says about its tool; None if no principal gets it.
 
         Raises:
             RuleError: The file says something that does not fit the spec.

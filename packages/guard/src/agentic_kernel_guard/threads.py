@@ -12,7 +12,7 @@ T = TypeVar("T")
 async def in_thread(function: Callable[..., T], /, **given: Any) -> T:
     """Return the result of a function that runs in a thread.
 
-    asyncio cannot pass a `StopIteration` on: whoever waits for it would wait for ever. So it is
+    asyncio cannot pass a `StopIteration` on: the waiting caller would wait for ever. So it is
     raised as a `RuntimeError`, as that of a coroutine is.
     """
 

@@ -52,7 +52,7 @@ class Elicitation:
         self.unclear = False
         """True if the call may have asked beside others, and its question was dismissed."""
         self.unanswered = False
-        """True if the server was told that a question is dismissed, because nobody can be asked."""
+        """True if the server heard that a question is dismissed, as no person can be asked."""
 
     def check(self) -> None:
         """Look before a call that `settle` may have warned about if a person stopped it.
@@ -132,7 +132,7 @@ class Elicitation:
             if isinstance(params, types.ElicitRequestURLParams):
                 return self._visited(params)
             return self._filled(params)
-        except (ToolError, InvalidValue):  # Nobody can be asked, or the question is not accepted.
+        except (ToolError, InvalidValue):  # No person to ask, or a bad question.
             self.unanswered = True
             return _CANCEL
 

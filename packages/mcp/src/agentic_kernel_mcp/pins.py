@@ -22,7 +22,7 @@ MAX_FILE: Final = 10_000_000
 class Pins:
     """The digest of each accepted tool, by server and tool.
 
-    The first listing of a server is accepted as it is, because nobody has seen another one. From
+    The first listing of a server is accepted as it is, because no earlier one is known. From
     then on a tool that is new or described in another way is withheld until a person accepts it.
 
     Args:

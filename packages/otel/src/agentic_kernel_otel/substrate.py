@@ -58,7 +58,7 @@ class TracedSubstrate(Accepting, Cleaning, Acting, Limiting, Metered, Reading):
 
     @property
     def principal(self) -> Principal:
-        """The principal of the wrapped substrate; nobody if it has none."""
+        """The principal of the wrapped substrate; `NOBODY` if it has no principal."""
         return NOBODY if self._acting is None else self._acting.principal
 
     @property

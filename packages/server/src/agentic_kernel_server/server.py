@@ -321,7 +321,7 @@ async def _unavailable(request: Request, fault: Exception) -> Response:
 
 
 async def _left(request: Request, fault: Exception) -> Response:
-    return Response(status_code=400)  # Nobody reads it.
+    return Response(status_code=400)  # The client does not read it.
 
 
 async def _invalid(request: Request, fault: Exception) -> Response:

@@ -40,6 +40,8 @@ class News:
         self._desk = desk
         self._faulty = False
         self._waiting: dict[str, Waiter | set[Waiter]] = {}
+        """By Task: its waiter, or a set of several. Most Tasks have one, which needs no set (memory
+        in benchmarks/loop.py)."""
         self._followers: dict[str, set[Follower]] = {}
 
     def tell(self, task_id: str, event: Event) -> None:

@@ -144,25 +144,9 @@ class Run(FifoLock):
     """
 
     __slots__ = (
-        "_emitted",
-        "_home",
-        "_nudged",
-        "_places",
-        "_sealed",
-        "_unwritten",
-        "acted_on",
-        "delegates",
-        "ended",
-        "form",
-        "in_slot",
-        "leaving",
-        "notes",
-        "owner",
-        "principal",
-        "record",
-        "root",
-        "should_cancel",
-        "task_id",
+        "_emitted", "_home", "_nudged", "_places", "_sealed", "_unwritten", "acted_on", "delegates",
+        "ended", "form", "in_slot", "leaving", "notes", "owner", "principal", "record", "root",
+        "should_cancel", "task_id",
     )  # fmt: skip
 
     def __init__(self, home: Home, record: Record, principal: Principal, *, in_slot: bool) -> None:
@@ -187,6 +171,8 @@ class Run(FifoLock):
         """Ids of the decisions that the end of the run acts on."""
         self._nudged: asyncio.Future[None] | None = None
         self._emitted: Sequence[Emitted | bytes] = ()
+        """The buffer; a tuple while it is empty, because each waiting run has one (memory in
+        benchmarks/host.py)."""
         self._sealed = 0
         self.notes: Mapping[str, Any] = EMPTY_DICT
         """For the next commit. It is replaced and never changed, and its values are frozen."""

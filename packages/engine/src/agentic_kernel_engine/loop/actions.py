@@ -41,7 +41,8 @@ GOALS: Final = 64_000
 """The most characters of all goals of a run together."""
 DONE: Final = Observation()
 """The observation of an action that was done and has no output."""
-# By name: on Python 3.11 a member of an enumeration takes longer to look up than to compare.
+# Global names, because on Python 3.11 the look-up of a member takes longer than the comparison (the
+# tool turn in benchmarks/loop.py).
 _APPROVE, _CALL, _STOP = Route.APPROVE, Route.CALL, Route.STOP
 _encode = msgspec.json.Encoder().encode
 

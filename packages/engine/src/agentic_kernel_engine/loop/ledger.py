@@ -103,28 +103,9 @@ class Ledger(Generic[S]):
     """
 
     __slots__ = (
-        "_base",
-        "_began",
-        "_clock",
-        "_handed",
-        "_kept",
-        "_seconds",
-        "_shared",
-        "acted_on",
-        "caps",
-        "consumed",
-        "events",
-        "granted",
-        "job",
-        "landed",
-        "limits",
-        "one_step",
-        "outcome_unknown",
-        "progress_room",
-        "state",
-        "task",
-        "untold",
-        "worst",
+        "_base", "_began", "_clock", "_handed", "_kept", "_seconds", "_shared", "acted_on", "caps",
+        "consumed", "events", "granted", "job", "landed", "limits", "one_step", "outcome_unknown",
+        "progress_room", "state", "task", "untold", "worst",
     )  # fmt: skip
 
     def __init__(self, job: Job, state: S, limits: Limits, clock: Clock) -> None:
@@ -132,7 +113,8 @@ class Ledger(Generic[S]):
         self.task: Task = job.task
         self.state = state
         self.events: list[Checked] | tuple[()] = ()
-        """The events of the step so far, in order."""
+        """The events of the step so far, in order; no list while there is none, because a waiting
+        run keeps it (memory in benchmarks/loop.py)."""
         self.consumed: tuple[int, ...] = ()
         """Ids of the decisions that the next commit consumes."""
         self.acted_on: tuple[int, ...] = ()

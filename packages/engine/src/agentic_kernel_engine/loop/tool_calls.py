@@ -48,6 +48,7 @@ OUTPUTS: Final = 2_500_000
 LONGEST: Final = 2_000
 """The most characters of a list or a reason in a message."""
 _SMALL: Final = 2_000
+# Shared, because each tool turn would make two of them (the tool turn in benchmarks/loop.py).
 _NONE: Final[dict[str, str]] = {}
 _NO_CALLS: Final[frozenset[int]] = frozenset()
 UNFINISHED: Final = Observation(error="unfinished")

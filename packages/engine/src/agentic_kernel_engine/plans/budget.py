@@ -42,7 +42,8 @@ _LIMITS: Final = tuple(f"max_{name}" for name in NAMES)
 amounts_of = msgspec.structs.astuple
 _set = msgspec.structs.force_setattr
 _copy: Callable[[Limits], Limits] = methodcaller("__copy__")
-"""`copy.copy` without its search for the way to copy; each child costs three copies."""
+"""`copy.copy` without its search for the way to copy; each child costs three copies
+(benchmarks/family.py)."""
 
 
 def plus(first: Amounts, *others: Amounts) -> Amounts:

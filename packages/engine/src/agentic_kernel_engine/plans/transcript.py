@@ -75,7 +75,7 @@ class Transcript(list[Entry]):
         super().__init__(entries)
         self.cuts: list[tuple[int, Cursor]] | tuple[()] = list(cuts) or ()
         """Places of a possible cut, as (n, id): the first n entries are those of the history up to
-        the event with this id."""
+        the event with this id. A tuple while it is empty (memory in benchmarks/loop.py)."""
         self.fixed = fixed
         """Number of the first entries that a cut cannot make fewer: the opening, and the entries
         that the last compaction left."""

@@ -1,4 +1,4 @@
-"""Caller: the run behind a call, for tools that delegate."""
+"""Caller: the run that makes a call, for tools that delegate."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class ToolContext(msgspec.Struct, eq=False):
     task: Task | None = None
     """The Task that calls, as it was before this step; None outside of a run."""
     approved_by: str | None = None
-    """The person who approved this very call, as the decision names them; None if nobody had to."""
+    """The person who approved this very call, as the decision says; None without an approval."""
     answers: Mapping[str, str] | None = None
     """The answers to this call's questions, by the question's digest; None where no person can be
     asked."""

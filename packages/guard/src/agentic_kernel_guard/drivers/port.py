@@ -65,7 +65,7 @@ class DriverCall(msgspec.Struct, frozen=True):
     task: str = ""
     """The id of the Task that the token is bound to; empty for none."""
     progress: Progress | None = None
-    """Takes reports of progress; None if nobody listens."""
+    """Takes reports of progress; None if no caller listens."""
 
     def __post_init__(self) -> None:
         texts = (self.capability, self.operation, self.key, self.task)

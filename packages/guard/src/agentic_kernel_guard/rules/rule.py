@@ -67,7 +67,7 @@ class Approval:
     """The people who may approve, and the time for which a call waits for one of them."""
 
     approvers: tuple[str, ...] = ()
-    """Names; empty if anybody who may approve at all may approve this."""
+    """Names; empty if every person who may approve calls may approve this one."""
     timeout: float | None = None
     """Seconds, or None for no limit."""
 

@@ -12,7 +12,7 @@ from .rule import Approval, Effect, Limit, Rule
 from .text import RuleError
 
 ANYBODY: Final = Approval()
-"""Anybody who may approve at all, with no limit of time."""
+"""Every person who may approve calls, with no limit of time."""
 CACHED: Final = 4_096
 """The most capabilities whose rules are remembered."""
 

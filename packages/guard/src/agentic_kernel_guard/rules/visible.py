@@ -38,7 +38,7 @@ def alike(one: str, other: str) -> bool:
 def name_fault(name: object) -> str:
     """Why a text is not accepted as the name of a person; "" if it is.
 
-    A name that looks like another one would let somebody approve a call of their own.
+    A name that looks like another one would let a person approve a call of their own.
     """
     if not isinstance(name, str) or not name or len(name) > LONGEST:
         return f"must be a name of 1 to {LONGEST} characters"

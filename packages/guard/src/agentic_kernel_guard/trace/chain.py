@@ -51,7 +51,7 @@ class Link(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The end of a chain at some time, signed. Whoever keeps it can show a cut or a rewriting."""
+    """The end of a chain at some time, signed. Its holder can prove a cut or a rewriting."""
 
     seq: int
     hash: str

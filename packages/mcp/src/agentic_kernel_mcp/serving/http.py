@@ -59,7 +59,7 @@ class Listener:
     """The port; 0 for any that is free."""
     credential: str = field(default="", repr=False)
     """The bearer token that each request must have; empty for none. It is for the way to this
-    server, and is passed on to nobody."""
+    server, and is not passed on."""
     names: tuple[str, ...] = ()
     """Other names and ports that clients use in ``Host``, e.g. ``tools.example:443``."""
 

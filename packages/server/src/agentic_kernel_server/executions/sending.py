@@ -306,7 +306,7 @@ async def _keep(parts: Parts, record: Record, decision: dict[str, Any]) -> bool:
     with _explained():
         version = await parts.control.post(task_id, decision)
         if version != record.version + 1:
-            # The pause may be over, and the server may have paused the Task: a post wakes nobody.
+            # The pause may be over, and the server may have paused the Task: a post wakes no run.
             parts.start(take_again(parts, task_id))
         return True
     return False

@@ -1,6 +1,6 @@
 """Tracing: the OpenTelemetry context of a request, in and out.
 
-Only the API is used, and only if it is installed. Without an SDK that somebody configured, spans
+Only the API is used, and only if it is installed. Without a configured SDK, spans
 are recorded nowhere, and the context passes through unchanged.
 """
 

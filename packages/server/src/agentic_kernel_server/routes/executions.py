@@ -314,7 +314,7 @@ def _approval(payload: Any, by: str) -> r.Approve:
 
 
 async def _check_approval(parts: Parts, id: str, tenant: str, request: r.Approve) -> None:
-    """Refuse what the owner would refuse, because nobody waits for its answer."""
+    """Refuse what the owner would refuse, because no request waits for its answer."""
     record = await load(parts, id, tenant)
     state = decoded(record.state)
     step = None if state is None else state.steps.get(request.step)

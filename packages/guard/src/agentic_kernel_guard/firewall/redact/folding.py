@@ -12,7 +12,7 @@ LETTER: Final = "\xff"
 OTHER: Final = "\xfe"
 """Stands for any other character that has no ASCII form."""
 _BLANK: Final = frozenset("\u115f\u1160\u3164\uffa0\u2800")
-"""Letters and signs that nobody sees."""
+"""Letters and signs that are not visible."""
 _GONE: Final = frozenset({"Cc", "Cf", "Cs", "Mn", "Me"})
 """The categories of what is left out: controls, formats such as the zero-width space, accents."""
 _ODD: Final = re.compile(r"[^\t\n\r -~]")
