@@ -28,7 +28,7 @@ from agentic_kernel_engine.plans.action import (
 )
 from agentic_kernel_engine.plans.ending import PlannerError
 from agentic_kernel_engine.plans.limits import Limits
-from agentic_kernel_engine.plans.plan import Plan, Usage
+from agentic_kernel_engine.plans.plan import LARGEST, Plan, Usage
 from agentic_kernel_engine.seams.middleware import Recovery
 from agentic_kernel_engine.seams.middlewares import Fallback
 from agentic_kernel_engine.seams.planners import ScriptedPlanner, Streamed
@@ -109,6 +109,14 @@ async def test_a_usage_that_cannot_be_is_refused(runner: Runner, usage: Any) -> 
     assert done.failure is not None
     assert done.failure.code == "engine/bad_plan"
     assert replay(await runner.events(done)).spent.usage == Usage()
+
+
+async def test_a_refused_usage_has_its_value_and_the_limits(runner: Runner) -> None:
+    done = await runner.run(Plan((FinalAnswer(1),), usage=Usage(output_tokens=-5)))
+    assert done.failure is not None
+    assert f"usage.output_tokens must be a number from 0 to {LARGEST:,}, not -5" in (
+        done.failure.message
+    )
 
 
 @pytest.mark.parametrize("usage", BAD_USAGE, ids=repr)

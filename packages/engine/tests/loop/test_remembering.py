@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentic_kernel import CannotStart, InvalidValue, TaskStatus
-from agentic_kernel_engine import MemoryStore, Record
+from agentic_kernel_engine import MemoryStore, Record, TaskFailed
 from agentic_kernel_engine.loop import remembering
 from agentic_kernel_engine.plans.action import AskUser, FinalAnswer, PushGoal, ToolCall
 from agentic_kernel_engine.plans.limits import Limits
@@ -130,6 +130,14 @@ async def test_seed_memory_is_shown_at_every_step_before_the_rest(runner: Runner
 def test_seed_memory_that_is_too_much_or_no_text_is_refused(runner: Runner, bad: Any) -> None:
     with pytest.raises(InvalidValue, match="seed_memory"):
         runner.host(seed_memory=bad)
+
+
+def test_a_refused_seed_memory_or_session_has_its_length_and_the_limit(runner: Runner) -> None:
+    with pytest.raises(InvalidValue, match="is 8,001 characters long in all, and at most 8,000"):
+        runner.host(seed_memory=["x" * 8_000, "x"])
+    for name, came in (("x" * 641, "641 characters"), (5, "5")):
+        with pytest.raises(TaskFailed, match=f"1 to 640 characters, not {came}"):
+            remembering.session_of(new_task(metadata={"engine/session": name}))
 
 
 def test_a_governor_needs_a_memory(runner: Runner) -> None:

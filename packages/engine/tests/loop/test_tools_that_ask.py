@@ -222,6 +222,9 @@ async def test_a_call_asks_a_bounded_number_of_questions() -> None:
     told = ToolContext("t", 0, 0, "k", NOBODY, print, answers=answers)
     with pytest.raises(ToolError, match=f"{MOST_QUESTIONS} questions"):
         told.ask("one more?")
+    for question, came in (("", "0"), ("?" * 10_001, "10,001")):
+        with pytest.raises(ToolError, match=f"text of 1 to 10,000 characters, not {came}"):
+            told.ask(question)
 
 
 async def test_nobody_is_asked_outside_of_a_loop() -> None:
