@@ -135,9 +135,9 @@ class UnknownOutcome(StoreError):
 
 
 class HostGone(StoreError):
-    """Error for a host that left the store, or whose process died or lease expired.
+    """Error for a Host that left the store, or whose process died or lease expired.
 
-    Such a host can neither write nor join again.
+    Such a Host can neither write nor join again.
 
     Attributes:
         host: Its nonce. A new `Host` has a new nonce.

@@ -5,7 +5,7 @@ crash interrupted, and whose outcome is unknown, is an event ``<impl>.indetermin
 ``<impl>/indeterminate``. Its data say which step it is, for a person.
 
 Events are data, kept until their Task is pruned. An event that a Host's verb writes carries ``by``,
-the host, and the number of the ``act``: the two together identify one write.
+the Host, and the number of the ``act``: the two together identify one write.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def stored(events: Sequence[Any], at: datetime) -> list[bytes]:
 
 
 def by_act(type: str, data: Mapping[str, Any], act: int, at: datetime) -> bytes:
-    """The stored form of a host's event, with the number of the act that wrote it."""
+    """The stored form of a Host's event, with the number of the act that wrote it."""
     return stored([Checked(type, {**data, "act": act})], at)[0]
 
 

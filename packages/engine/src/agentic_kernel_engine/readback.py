@@ -39,7 +39,7 @@ async def patiently(call: Callable[[], Awaitable[T]], waits: Sequence[float] = B
 async def landed(store: Store, after: Record, texts: Sequence[bytes]) -> bool:
     """True if the commit of ``after`` with these events is in the store (R5).
 
-    The events identify the commit: a host's events carry its name and the number of the act, and a
+    The events identify the commit: a Host's events carry its name and the number of the act, and a
     run's events are those of the one owner that may write. A commit of a run without events is
     identified by its owner and step.
 

@@ -40,7 +40,7 @@ class SearchOptions(TypedDict, total=False):
     parent: str | None
     """Only children of this Task."""
     owner: str | None
-    """Only records that this host owns."""
+    """Only records that this Host owns."""
     claimable: bool
     """Only running records without a living owner."""
     due: datetime | None

@@ -25,7 +25,7 @@ class StoreTraits:
     """True if no method ever suspends its caller. A cancellation then cannot interrupt a write, so
     the Host does not shield its writes (R4). A subclass that suspends must declare False."""
     listens: bool = False
-    """True if the store is `Listening`: it reports writes of other hosts at once (R8)."""
+    """True if the store is `Listening`: it reports writes of other Hosts at once (R8)."""
 
 
 class Store(Protocol):
@@ -54,7 +54,7 @@ class Store(Protocol):
     async def join(self, host: str) -> None:
         """Declare ``host`` (a nonce) alive, until `leave` or until its process or lease dies.
 
-        The store holds the lock or lease of the host before the first write that names the host as
+        The store holds the lock or lease of the Host before the first write that names the Host as
         an owner, and renews it without the caller's event loop (R14). A second join of a living
         host changes nothing.
 
@@ -65,13 +65,13 @@ class Store(Protocol):
         ...
 
     async def leave(self, host: str) -> None:
-        """Declare ``host`` gone for good; other hosts may now claim the Tasks that it owns."""
+        """Declare ``host`` gone for good; other Hosts may now claim the Tasks that it owns."""
         ...
 
     async def alive(self, owner: str) -> bool:
-        """True if the host of ``owner`` is alive.
+        """True if the Host of ``owner`` is alive.
 
-        After it was False it stays False: a host that left or died cannot join again by its name.
+        After it was False it stays False: a Host that left or died cannot join again by its name.
         """
         ...
 
@@ -147,7 +147,7 @@ class Store(Protocol):
     async def changed(self, versions: Mapping[str, int]) -> Mapping[str, int]:
         """The ids whose record has another version than the given one, with its current version.
 
-        A Task that is not stored has version 0. One call serves all the runs of a host (R8); its
+        A Task that is not stored has version 0. One call serves all the runs of a Host (R8); its
         cost does not grow with the number of Tasks stored.
         """
         ...
@@ -196,7 +196,7 @@ class Store(Protocol):
         Raises:
             Conflict: The record is at another version, or it can be read; nothing is written.
             Unreadable: The record has a newer form, and ``force`` was not given.
-            StoreError: A living host owns it; kill the Task there, or end that host.
+            StoreError: A living Host owns it; kill the Task there, or end that Host.
             TaskNotFound: No such Task is stored.
         """
         ...
@@ -221,7 +221,7 @@ class Listening(Protocol):
     """A store that also reports writes as they happen."""
 
     def listen(self, tell: Callable[[str], None]) -> Callable[[], None]:
-        """Call ``tell`` with the id of each Task that another host wrote to.
+        """Call ``tell`` with the id of each Task that another Host wrote to.
 
         The store may call ``tell`` in any thread; ``tell`` does not block. A report may be late,
         repeated or lost: it is only a reason to look.

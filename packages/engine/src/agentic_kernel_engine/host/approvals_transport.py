@@ -112,7 +112,7 @@ class Desk:
     """Finds the requests in a Host's store, and tells the transport of them.
 
     It looks at every commit of the Host itself, and from time to time at all paused Tasks, because
-    other hosts commit, too.
+    other Hosts commit, too.
 
     Args:
         approvals: The transport.

@@ -622,7 +622,7 @@ class Host(Decisions, Queries):
         )
 
     async def claim(self, task_id: str) -> Receipt:
-        """Take up one running Task that no living host owns, and run it here.
+        """Take up one running Task that no living Host owns, and run it here.
 
         Raises:
             CannotStart: This Host does not serve its kind, or has no free slot.
