@@ -31,7 +31,7 @@ from agentic_kernel import (
 
 
 class Execution:
-    """What a running piece of work sees of the Runtime."""
+    """The Runtime as a running piece of work sees it."""
 
     def __init__(self, runtime: DictRuntime, task: Task) -> None:
         self.task = task
@@ -41,7 +41,7 @@ class Execution:
         self._runtime = runtime
 
     async def safe_point(self) -> None:
-        """Where a pause takes effect; returns when the Task runs."""
+        """The point at which a pause takes effect; returns when the Task runs."""
         await asyncio.sleep(0)
         if self.pause_asked:
             self.pause_asked = False

@@ -199,7 +199,7 @@ async def of_races(runs: int) -> list[Row]:
 
 
 async def flagged(name: str, store: Store, many: int) -> tuple[str, str]:
-    """How many histories of a healthy store were taken for faulty."""
+    """The number of histories of a healthy store that were taken for faulty."""
     found = 0
     for seed in range(7 * 10**6, 7 * 10**6 + many):
         try:

@@ -1,4 +1,4 @@
-"""What the kit's own report says about faulty adapters, which run in a process of their own."""
+"""The kit's own report about faulty adapters, which run in a process of their own."""
 
 from __future__ import annotations
 

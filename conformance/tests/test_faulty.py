@@ -37,7 +37,7 @@ _TRIED = [
 
 @pytest.fixture(scope="module")
 def matrices(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], dict[str, Any]]:
-    """What the kit's own report says about those in the gate, or about the others."""
+    """The kit's own report about the faults in the gate, or about the others."""
 
     @cache
     def found(in_gate: bool) -> dict[str, Any]:

@@ -179,7 +179,7 @@ def test_histories_of_a_perfect_task_hold() -> None:
 
 
 def by_hand(history: Sequence[Operation], start: State) -> bool:
-    """Whether some order of some of the operations explains all, tried one by one."""
+    """True if some order of some of the operations explains all, tried one by one."""
     known = [each for each in history if each.returned is not None]
     unknown = [each for each in history if each.returned is None]
     subsets = [[each for n, each in enumerate(unknown) if mask >> n & 1]

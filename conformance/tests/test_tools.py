@@ -21,7 +21,7 @@ class Point:
 
 
 class Notes:
-    """What a tool writes to, by idempotency key."""
+    """The results of a tool, by idempotency key."""
 
     def __init__(self) -> None:
         self.written: dict[str, str] = {}

@@ -14,7 +14,7 @@ __all__ = ["aimock", "aimock_process", "llama", "no_key"]
 
 @pytest.fixture(autouse=True)
 def no_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing that the SDK would find outside of a test."""
+    """Remove all that the SDK would find outside of a test."""
     for name in os.environ:
         if name.startswith("ANTHROPIC_"):
             monkeypatch.delenv(name)

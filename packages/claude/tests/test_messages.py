@@ -110,7 +110,7 @@ def test_the_model_is_asked_between_two_answers_and_behind_the_last() -> None:
 
 
 class TestItems:
-    """What the API gave is given back as it was, as long as it may be."""
+    """The planner gives the API's parts back as they were, as long as it may."""
 
     def kept(self, before: str, items: Sequence[Any], **more: Any) -> list[Any]:
         said = Said("", (Call("toolu_1", "add", {"a": 1}),), items, before)

@@ -1,4 +1,4 @@
-"""What a model costs."""
+"""The prices of models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API is asked: data in, data out."""
+"""Requests to the API: data in, data out."""
 
 from __future__ import annotations
 

@@ -58,12 +58,12 @@ class Command:
 
     @property
     def out(self) -> str:
-        """What came on stdout so far."""
+        """The text on stdout so far."""
         return self._text["stdout"]
 
     @property
     def err(self) -> str:
-        """What came on stderr so far."""
+        """The text on stderr so far."""
         return self._text["stderr"]
 
     @property
@@ -148,7 +148,7 @@ class Terminals:
         return self.start(*words).ended(code)
 
     def task(self, task_id: str) -> dict[str, Any]:
-        """What another process sees of a Task: this one."""
+        """A Task as another process, this one, sees it."""
         words = ["--state", self.url or str(self.state), "--json", "show", task_id]
         seen = CliRunner().invoke(app, words, catch_exceptions=False)
         assert seen.exit_code == 0, seen.output
@@ -156,7 +156,7 @@ class Terminals:
         return task
 
     def on_screen(self, *words: str) -> str:
-        """What ``agentic-kernel WORDS`` shows on a real terminal, escapes included."""
+        """The screen of ``agentic-kernel WORDS`` on a real terminal, escapes included."""
         ours, theirs = pty.openpty()
         command = [sys.executable, "-m", "agentic_kernel_cli", "--state", str(self.state), *words]
         env = {**self.env, "TERM": "xterm-256color", "COLUMNS": "120"}

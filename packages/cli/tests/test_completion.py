@@ -247,7 +247,7 @@ def test_a_completion_loads_no_part_that_runs_and_says_nothing_about_an_error(
 
 
 def typed(shell: str, keys: str, until: str, folder: Path, env: Mapping[str, str]) -> str:
-    """What an interactive shell shows after these keys; it ends with the shell's answer."""
+    """The screen of an interactive shell after these keys; it ends with the shell's answer."""
     start: Mapping[str, list[str]] = {
         "bash": ["bash", "--norc", "--noprofile", "-i"],
         "zsh": ["zsh", "-f", "-i"],

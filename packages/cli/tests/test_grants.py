@@ -30,7 +30,7 @@ def a_task(kind: str, id: str | None = None, **asked: Any) -> Task:
 
 
 class Dies:
-    """What any process with access to the store may be: its Tasks are left running, or paused."""
+    """A process with access to the store: its Tasks are left running, or paused."""
 
     def __init__(self, *, paused: bool = False, state: Any = None) -> None:
         self.paused = paused

@@ -114,7 +114,7 @@ def run(*given: str) -> Any:
 
 
 def refusal(*given: str) -> str:
-    """What a command says that is refused."""
+    """The words of a command that is refused."""
     error = run(*given).exception
     assert error is not None
     said = getattr(error, "format_message", error.__str__)

@@ -22,7 +22,7 @@ TESTS = """tests:
 
 
 def command(*words: str) -> tuple[int, str]:
-    """What the command returns and prints, in this process: a start of Python takes a second."""
+    """The exit code and the output of the command, in this process: Python starts in a second."""
     said = io.StringIO()
     with redirect_stdout(said), redirect_stderr(said):
         code = _run(*parted(words))

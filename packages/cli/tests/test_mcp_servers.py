@@ -40,7 +40,7 @@ def listed(folder: Path, *more: str) -> Path:
 
 
 def here(scripted: Terminals, *words: str, code: int) -> str:
-    """What a command says on standard error, in this process; it ends with this exit code."""
+    """The text of a command on standard error, in this process; it ends with this exit code."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         assert _run(["--state", str(scripted.state)], list(words)) == code

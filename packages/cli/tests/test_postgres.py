@@ -61,7 +61,7 @@ def with_parameter(url: str, parameter: str) -> str:
 
 
 def said(url: str, *words: str) -> str:
-    """What a command on this place says, run in this process."""
+    """The output of a command on this place, run in this process."""
     done = CliRunner().invoke(app, ["--state", url, *words], catch_exceptions=False)
     return done.output
 

@@ -1,4 +1,4 @@
-"""What people and programs see of a running Task."""
+"""The views of a running Task for people and programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be said on the command line, and what is answered to the rest."""
+"""Valid command lines, and the answers to all others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a paused Task waits for, in words, and what may be decided about it."""
+"""The requests of a paused Task in words, and the decisions about them."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def a_record(at_hand: Any, shown: dict[str, Any]) -> Record:
 
 @pytest.mark.parametrize("key", ["tool", "arguments"])
 def test_a_request_that_shows_another_action_than_it_means_is_refused(key: str) -> None:
-    """Who commits a Task's state and its note can make them differ."""
+    """A program that commits a Task's state and its note can make them differ."""
     shown = {"type": "tool_call", "tool": "read", "arguments": {"path": "a"}}
     verdict = {"decision": {"verdict": "require_approval"}, "digest": "d" * 64}
     honest = {"plan": {"actions": [shown]}, "verdicts": [verdict]}

@@ -39,7 +39,7 @@ def cli_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(cli_path: Path, cli_home: Path, tmp_path: Path) -> Mapping[str, Any]:
-    """Where the CLI is and works; what it may see of this process's environment."""
+    """The CLI's place and folder, and the environment that it may see."""
     return {
         "cli_path": cli_path,
         "home": cli_home,

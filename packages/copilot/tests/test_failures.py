@@ -1,4 +1,4 @@
-"""What the provider does wrong, as the CLI tells it, and the codes that come of it."""
+"""Faults of the provider, as the CLI reports them, and their codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of approvals share: a policy that asks people, and what a Task then waits for."""
+"""Shared by tests of approvals: a policy that asks people, and the requests of a Task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of Hosts that close share: to wait until a Host drains, or is closed."""
+"""Shared by tests of Hosts that close: the wait until a Host drains, or is closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine's tests share: Tasks, substrates made of one function, a store that can fail."""
+"""Shared by the engine's tests: Tasks, substrates made of one function, a store that can fail."""
 
 from __future__ import annotations
 

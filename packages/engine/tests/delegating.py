@@ -1,4 +1,4 @@
-"""What the tests of delegation share: planners by role, and children that can be held."""
+"""Shared by the tests of delegation: planners by role, and children that can be held."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of failing calls share: a planner that fails, and what it billed."""
+"""Shared by the tests of failing calls: a planner that fails, and its bill."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DONE = Plan((FinalAnswer("done"),), usage=Usage(10, 5, cost=0.1))
 
 
 class Bill:
-    """What a provider charges: the worst case of every call that reaches it, failed or not."""
+    """The bill of a provider: the worst case of every call that reaches it, failed or not."""
 
     def __init__(self) -> None:
         self.calls = 0

@@ -1,4 +1,4 @@
-"""What tests of families share: chains of Tasks whose last one asks people, and the requests."""
+"""Shared by tests of families: chains of Tasks whose last one asks people, and the requests."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ DEPTHS = pytest.mark.parametrize("depth", [1, 3])
 
 
 async def asks(host: Host, task: Task, digests: set[str] | None = None) -> Any:
-    """What the Task waits for, once that is something new."""
+    """The requests of the Task, once they are new."""
     async with asyncio.timeout(30):
         async for _ in host.stream(task.id):
             now = await host.get(task.id)

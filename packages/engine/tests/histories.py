@@ -1,4 +1,4 @@
-"""What random histories share: a store whose answers come late, and the seed of what broke."""
+"""Shared by random histories: a store whose answers come late, and the seed of a failure."""
 
 from __future__ import annotations
 

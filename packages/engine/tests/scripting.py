@@ -1,4 +1,4 @@
-"""What tests of runs share: tools that leave a trace, and runs of a script on a Host."""
+"""Shared by tests of runs: tools that leave a trace, and runs of a script on a Host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .crashing import Line
 
 
 class World:
-    """What tools can change, and what was done to it."""
+    """The world that tools can change, and a list of their changes."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -75,7 +75,7 @@ class Runner:
             return await host.run(new_task())
 
     async def events(self, task: Task) -> list[Event]:
-        """What is on record of a Task so far."""
+        """The events of a Task so far."""
         async with Host(store=self.store) as host:
             return list((await host.outcome(task.id)).events)
 

@@ -1,4 +1,4 @@
-"""How our distributions are installed before a release, and after it."""
+"""The installation of our distributions before a release, and after it."""
 
 from __future__ import annotations
 

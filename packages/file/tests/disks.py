@@ -235,7 +235,7 @@ class _Content:
 
 
 class _Disk:
-    """What is durable and what is not, after some operations."""
+    """The durable content and the rest, after some operations."""
 
     def __init__(self) -> None:
         self.contents: dict[int, _Content] = {}
@@ -303,7 +303,7 @@ def _renamed(names: dict[str, int], operations: list[Operation]) -> dict[str, in
 def crash_states(
     trace: list[Operation], seed: int = 0
 ) -> Iterator[tuple[int, str, dict[str, bytes]]]:
-    """What a crash after each operation may leave: its place, the way, and the files.
+    """The possible remains of a crash after each operation: its place, the way, and the files.
 
     The ways: the machine keeps nothing that was not synced, all of it (as after a mere SIGKILL),
     all but the second half of the last write to each file, an arbitrary part, in which lost

@@ -231,7 +231,7 @@ class _Rewritten(MemoryStore):
 
 
 async def released_records() -> Sequence[Record]:
-    """What the program writes that wrote the folders, by this version."""
+    """The folders that the program of old folders writes with this version."""
     spec = importlib.util.spec_from_file_location("released_write", RELEASED / "write.py")
     assert spec is not None
     assert spec.loader is not None

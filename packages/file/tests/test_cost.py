@@ -1,4 +1,4 @@
-"""What a commit, a load and a page cost, as counts: they are the same under any load."""
+"""The cost of a commit, a load and a page, as counts: they are the same under any load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers hand in is checked by name; nothing of an internal type comes out."""
+"""The store checks arguments by name, and no internal type comes out."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ async def filled(folder: Path) -> None:
 
 
 async def outcome(read: Callable[[], Awaitable[Any]]) -> Any:
-    """What a read gives, or the typed error that it raises; any other error passes."""
+    """The result of a read, or the typed error that it raises; any other error passes."""
     try:
         return await read()
     except StoreError as error:
@@ -59,7 +59,7 @@ async def outcome(read: Callable[[], Awaitable[Any]]) -> Any:
 
 
 async def check(store: FileStore, whole: dict[str, tuple[Any, Any]]) -> str:
-    """What one flip did.
+    """The effect of one flip.
 
     Raises:
         AssertionError: A read is silently different, or a Task is lost or listed twice.

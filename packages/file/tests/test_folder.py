@@ -182,7 +182,7 @@ async def test_a_damaged_manifest_is_told_from_a_foreign_one(tmp_path: Path) -> 
 
 
 async def test_damaged_lengths_within_what_was_durable_are_reported(tmp_path: Path) -> None:
-    """Where a frame ends is not known any more, so what follows cannot be read."""
+    """The end of a frame is not known any more, so the frames after it cannot be read."""
     await _made(tmp_path / "state")
     path = tmp_path / "state" / "log-000001"
     data = bytearray(path.read_bytes())

@@ -231,7 +231,7 @@ async def test_a_damaged_log_is_refused_with_its_place(name: str, tmp_path: Path
 
 
 async def test_a_torn_end_is_cut_off(tmp_path: Path) -> None:
-    """What a power failure left of a write that was not acknowledged."""
+    """The remains, after a power failure, of a write that was not acknowledged."""
     memory = FileMemory(tmp_path / "memory")
     await memory.propose(TEA)
     path = memory.folder / "log-000001"

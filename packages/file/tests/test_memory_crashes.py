@@ -48,7 +48,7 @@ CALLS: list[Call] = [
 
 
 async def states() -> list[Any]:
-    """What a memory knows after each of the calls, and before the first."""
+    """The items that a memory knows before the first call and after each."""
     plain: Any = InMemoryMemory()
     found = [(await plain.export(HERE))["items"]]
     for name, call in CALLS:

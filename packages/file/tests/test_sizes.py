@@ -1,4 +1,4 @@
-"""What grows and what does not: counted in bytes, never in seconds."""
+"""Growth, counted in bytes and never in seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What another process does to a store: ``python worker.py FOLDER JOB ARGUMENT…``.
+"""The work of another process on a store: ``python worker.py FOLDER JOB ARGUMENT…``.
 
 It says what it has done, one line at a time, and only what was acknowledged.
 """

@@ -13,7 +13,7 @@ __all__ = ["aimock", "aimock_process", "no_key"]
 
 @pytest.fixture(autouse=True)
 def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that the SDK would find outside of a test."""
+    """Remove all that the SDK would find outside of a test."""
     for name in os.environ:
         if name.startswith(("GEMINI_", "GOOGLE_")):
             monkeypatch.delenv(name)

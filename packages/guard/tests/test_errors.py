@@ -40,7 +40,7 @@ rules:
 
 
 class Panic(BaseException):
-    """What some libraries raise that are written in other languages."""
+    """An exception such as libraries raise that are written in other languages."""
 
 
 def guarded(function: Any, rules: str = RULES % "has_read", safety: str = "read") -> Guard:

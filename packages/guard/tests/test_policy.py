@@ -1,4 +1,4 @@
-"""What the policies decide, and what the registry finds."""
+"""The decisions of the policies, and the search of the registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every sequence of steps: nothing runs that may not, and no secret is told."""
+"""Every sequence of steps: no forbidden call runs, and no secret is told."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ rules:
    approval: {approvers: [bob, carl]}}
 """
 WORD = "acct/7Q-993-X1"
-"""What a read shows, and what no write may carry after it."""
+"""The texts that a read shows, and that no write may carry after it."""
 NOTES = ("", WORD, f"pay {WORD} now", "acct/1A-000-Z9")
 PEOPLE = {"ann": ANN, "bob": BOB}
 STEP = st.fixed_dictionaries(
@@ -62,7 +62,7 @@ STEP = st.fixed_dictionaries(
 
 
 class Model:
-    """What must hold, kept in the plainest way."""
+    """The expected state, kept in the plainest way."""
 
     def __init__(self) -> None:
         self.world = World(RulePolicy(parse(RULES)), ann="writer", bob="admin")

@@ -65,7 +65,7 @@ async def test_keys_rotate_under_load_and_nothing_that_holds_is_refused(tmp_path
     stores = [SQLiteGuardStore(tmp_path / "guard.db") for _ in range(PROCESSES)]
     guards = [guard(world, store, stages(0)[0]) for store in stores]
     open_tokens: dict[str, int] = {}
-    """How many tokens of each key are not spent yet."""
+    """The number of tokens of each key that are not spent yet."""
     spent = asyncio.Condition()
     done = 0
 

@@ -1,4 +1,4 @@
-"""What rules decide, and which rule files are refused."""
+"""The decisions of rules, and the refusals of rule files."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ WRONG: dict[str, Any] = {
 
 
 class Made:
-    """What the calls below are made on and with."""
+    """The objects and arguments of the calls below."""
 
     def __init__(self) -> None:
         self.world = World(ann="admin")

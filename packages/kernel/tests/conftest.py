@@ -31,7 +31,7 @@ WAYS: Mapping[TaskStatus, tuple[Mutation, ...]] = {
     TaskStatus.FAILURE: (Dispatch(), Fail(Failure("acme/broken", "it broke"))),
     TaskStatus.CANCELLED: (Dispatch(), Kill()),
 }
-"""How a new Task comes into each status."""
+"""The way of a new Task into each status."""
 
 
 @pytest.fixture

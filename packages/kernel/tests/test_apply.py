@@ -1,4 +1,4 @@
-"""What `apply` writes, what time does to it, and what it refuses."""
+"""The results of `apply`, its stamps, and its refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the reader of llama.cpp's chunks refuses, and how faults reach the listener.
+"""Refusals of the reader of llama.cpp's chunks, and the way of faults to the listener.
 
 The binding is replaced only where the real one cannot be made to do it: send nonsense, or stop
 without a word.
@@ -30,7 +30,7 @@ USAGE = {"choices": [], "usage": {"completion_tokens": 3}}
 
 
 async def heard(*chunks: Any) -> list[Item]:
-    """What the listener gets when the binding sends these chunks."""
+    """The calls of the listener when the binding sends these chunks."""
 
     def send(_: Mapping[str, Any], receive: Callable[[Any], bool]) -> None:
         for chunk in chunks:

@@ -1,4 +1,4 @@
-"""What a Task may ask for, and how a bad wish is refused."""
+"""Options of a Task, and refusals of bad ones."""
 
 from __future__ import annotations
 

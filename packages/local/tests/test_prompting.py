@@ -1,4 +1,4 @@
-"""What the model is shown of a step, and what it can answer with."""
+"""The model's view of a step, and its possible answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of MCP share: servers in processes of their own, over pipes and over HTTP."""
+"""Shared by the tests of MCP: servers in processes of their own, over pipes and over HTTP."""
 
 from __future__ import annotations
 

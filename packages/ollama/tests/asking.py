@@ -1,4 +1,4 @@
-"""What the tests share: a step's context, and how a planner is asked."""
+"""Shared by the tests: a step's context, and a question to a planner."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def ask(planner: Any, context: Context) -> tuple[list[Delta], Plan]:
 
 
 async def failure(planner: Any, context: Context) -> PlannerError:
-    """How an answer fails."""
+    """The failure of an answer."""
     try:
         given = await ask(planner, context)
     except PlannerError as error:

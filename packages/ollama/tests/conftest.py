@@ -15,7 +15,7 @@ __all__ = ["aimock", "aimock_process", "lines", "llama", "nobodys_server"]
 
 @pytest.fixture(autouse=True)
 def nobodys_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that the SDK would find outside of a test."""
+    """Remove all that the SDK would find outside of a test."""
     monkeypatch.delenv("OLLAMA_HOST", raising=False)
     monkeypatch.delenv("OLLAMA_API_KEY", raising=False)
 

@@ -86,7 +86,7 @@ class LineServer:
         self._answers.pop(path, None)
 
     def bodies(self, path: str) -> Sequence[Any]:
-        """What was asked at a path."""
+        """The requests at a path."""
         return [body for asked, body in self.requests if asked == path]
 
     def __enter__(self) -> Self:

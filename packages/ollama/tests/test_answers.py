@@ -1,4 +1,4 @@
-"""What an answer becomes, over real HTTP with the real SDK."""
+"""Plans from answers, over real HTTP with the real SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What README and page show is run as it stands, against an independent scripted server."""
+"""The programs of README and page run as they stand, against an independent scripted server."""
 
 from __future__ import annotations
 

@@ -63,11 +63,11 @@ STREAMED = {
     "cut_in_text": "max_tokens",
     "empty_answer": "bad_response",
 }
-"""What only a stream can have. A cut call is one whose arguments, an object here, do not parse."""
+"""Faults of streams. A cut call is one whose arguments, an object here, do not parse."""
 
 
 async def failed(server: FaultyServer, **options: Any) -> PlannerError:
-    """What a call at this server fails with; nothing of it is left."""
+    """The failure of a call at this server, which leaves no connection."""
     async with planning(server.url, api_key=KEY, **options) as planner:
         error = await failure(planner, seen())
     assert KEY not in f"{error} {error.metadata} {error.__cause__}"

@@ -1,4 +1,4 @@
-"""What ``/api/chat`` is asked: data in, data out, as the SDK sends it."""
+"""Requests to ``/api/chat``: data in, data out, as the SDK sends it."""
 
 from __future__ import annotations
 

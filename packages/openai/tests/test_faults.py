@@ -1,4 +1,4 @@
-"""What goes wrong at a server, or on the way, is told by a code."""
+"""A fault at a server, or on the way, has a code."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ every_api = pytest.mark.parametrize("api", PLANNERS)
 
 
 async def fails(api: str, fault: str, **options: Any) -> Any:
-    """How a planner fails at a fault; no connection is left."""
+    """The failure of a planner at a fault, which leaves no connection."""
     with FaultyServer(fault) as peer:
         async with planning(api, peer.url, **{"timeout": 10.0, **options}) as planner:
             error = await failure(planner, seen())

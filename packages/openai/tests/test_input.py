@@ -1,4 +1,4 @@
-"""How what was said and done is put to each API."""
+"""The transcript as the input of each API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a planner and a runtime take, and how what makes no sense is refused."""
+"""The options of a planner and a runtime, and the refusals of bad ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an answer is read, from what either API sends."""
+"""Answers of either API, as plans."""
 
 from __future__ import annotations
 

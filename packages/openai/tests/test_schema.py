@@ -1,4 +1,4 @@
-"""What the model is told about the form of a final answer."""
+"""The instructions to the model about the form of a final answer."""
 
 from __future__ import annotations
 

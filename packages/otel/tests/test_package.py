@@ -1,4 +1,4 @@
-"""What the package hands out, and what it needs."""
+"""The public names of the package, and its requirements."""
 
 from __future__ import annotations
 

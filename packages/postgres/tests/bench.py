@@ -77,7 +77,7 @@ async def refused(kind: type[KernelError], call: Callable[[], Awaitable[object]]
 
 
 async def verdict(check: Callable[[Bench], Awaitable[None]], bench: Bench) -> str:
-    """What a check found, in a line; "" if the store holds.
+    """The finding of a check, in a line; "" if the store holds.
 
     A fault of anything but the store is raised: it proves nothing about the store.
     """

@@ -1,4 +1,4 @@
-"""How another process opens the store of a test."""
+"""Opens the store of a test in another process."""
 
 from __future__ import annotations
 

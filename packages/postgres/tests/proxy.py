@@ -13,12 +13,12 @@ from typing import Self
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 _READY = b"Z\0\0\0\5I"
-"""How the server ends an answer, outside a transaction."""
+"""The end of an answer of the server, outside a transaction."""
 _WRITE = re.compile(rb"\b(write|step)_2\b")
 
 
 class Cut(Enum):
-    """What becomes of the next write; the connection of its sender is closed in any case."""
+    """The fate of the next write; the connection of its sender is closed in any case."""
 
     BEFORE = auto()
     """It does not reach the server."""
@@ -45,18 +45,18 @@ class Proxy:
         self._pumps: set[asyncio.Task[None]] = set()
         self.cut: Cut | None = None
         self.down = False
-        """Whether new connections are refused."""
+        """True if new connections are refused."""
         self.alone = True
-        """Whether only the connection of the write that is cut breaks, or all of them."""
+        """True if only the connection of the write that is cut breaks; False for all of them."""
         self.writes = 0
-        """How many requests were writes of Tasks."""
+        """The number of requests that were writes of Tasks."""
         self.requests = 0
-        """How many there were in all, each of them a round trip."""
+        """The number of requests in all, each of them a round trip."""
         self.late: _Line | None = None
 
     @property
     def place(self) -> str:
-        """How to connect to the server through this proxy."""
+        """The address of the server through this proxy."""
         return make_conninfo(
             self._given, host="127.0.0.1", port=self._port, sslmode="disable", gssencmode="disable"
         )
@@ -120,7 +120,7 @@ class _Line:
         self._from_server, self._to_server = server
         self._held = b""
         self._answer: asyncio.Future[bytes] | None = None
-        """What the server says instead of to the client, once it was told to be lost."""
+        """The answer of the server that was told to be lost."""
         self._writing: set[bytes] = set()
         """The prepared statements that write."""
 

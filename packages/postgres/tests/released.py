@@ -1,4 +1,4 @@
-"""What version 0.1.0 left in a schema, and the records that it wrote there."""
+"""The schema of version 0.1.0, and the records that it wrote there."""
 
 from __future__ import annotations
 

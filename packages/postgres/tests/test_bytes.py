@@ -1,4 +1,4 @@
-"""What a step leaves in the database: little, and as much after many steps as after few."""
+"""The bytes of a step in the database: few, and as many after many steps as after few."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller may give, and the typed refusal of all else."""
+"""The arguments that a caller may give, and the typed refusal of all others."""
 
 from __future__ import annotations
 

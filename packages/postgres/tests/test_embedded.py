@@ -64,7 +64,7 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
 
 
 def _gone(process: psutil.Process) -> bool:
-    """Whether a process ends; one that is dead and that nobody buries counts as ended."""
+    """True if a process ends; a dead process without a parent that waits for it counts as ended."""
     try:
         process.wait(PATIENCE)
     except psutil.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Who is alive, by the clock of the database; and news of what others wrote."""
+"""Living Hosts, by the clock of the database; and news of the writes of others."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _one_of_many(n: int) -> Record:
 
 
 def _rows_read(plan: dict[str, Any]) -> int:
-    """How many rows of tables the plan has looked at."""
+    """The number of rows of tables that the plan has looked at."""
     here = 0
     if "Relation Name" in plan:
         removed = plan.get("Rows Removed by Filter", 0) + plan.get(

@@ -51,7 +51,7 @@ async def memory(vectors: str, schema: str) -> AsyncIterator[PostgresMemory]:
 
 
 def scans(place: str, schema: str) -> dict[str, int]:
-    """How often each index of the items was read."""
+    """The number of reads of each index of the items."""
     with psycopg.connect(place, autocommit=True) as connection:
         connection.execute("SELECT pg_stat_force_next_flush()")
         rows = connection.execute(

@@ -1,4 +1,4 @@
-"""What a memory in Postgres finds: by meaning and words together more than by either alone."""
+"""Recall of a memory in Postgres: meaning and words together find more than either alone."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ async def test_an_embedder_that_fits_no_more_is_refused(vectors: str, schema: st
     ids=["none", "two", "empty", "no number", "too great", "text", "a number", "too long"],
 )
 async def test_what_is_no_vector_is_refused(given: object, vectors: str, schema: str) -> None:
-    """Nothing is stored, and the same item can be proposed again."""
+    """No item is stored, and the same one can be proposed again."""
     async with (
         PostgresMemory(vectors, schema=schema, embedder=Fixed(given)) as memory,
         PostgresMemory(vectors, schema=schema, embedder=Fixed([[1e-60, 1.0]])) as again,

@@ -1,4 +1,4 @@
-"""Where a store is: connections of its own, a pool of the user's, and when it is closed."""
+"""Places of a store: connections of its own, a pool of the user's, and their closing."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ async def test_an_outcome_that_cannot_be_learned_is_unknown_until_it_can(
 async def test_each_write_of_a_batch_hears_what_became_of_it(
     proxy: Proxy, store: PostgresStore
 ) -> None:
-    """What landed landed, what conflicts conflicts; also where the answer to all was lost."""
+    """A landed write counts, and a conflict is reported, also if the answer to all was lost."""
     records = [running(f"{n:02}", owner="host:1") for n in range(20)]
     await asyncio.gather(*(store.insert(each, [event(each)]) for each in records))
     stale = records[7]

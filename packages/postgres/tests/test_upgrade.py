@@ -49,7 +49,7 @@ class Old:
         self._schema = schema
 
     def call(self, text: str, values: Sequence[Any] = ()) -> Any:
-        """What a statement of it returns."""
+        """The result of one of its statements."""
         with psycopg.connect(self._server) as connection:
             cursor = connection.execute(text.format(schema=self._schema), values)
             row = cursor.fetchone() if cursor.description else None
@@ -63,7 +63,7 @@ class Old:
         return self.call("SELECT {schema}.write_1(%s, %s, %s, %s, %s, %s, %s, %s, %s)", batch)
 
     async def step(self, before: Record, after: Record) -> Any:
-        """Whether a step landed."""
+        """True if a step landed."""
         values = Write(before, after, [event(after)]).step(7)
         return self.call("SELECT {schema}.step_1(%s, %s, %s, %s, %s, %s, %s, %s, %s)", values)
 

@@ -101,7 +101,7 @@ async def test_a_request_that_is_no_good_http_is_refused(
 
 
 async def closed(wire: Wire, status: int) -> bytes:
-    """What came until the server closed; a mere refusal of the route keeps the connection."""
+    """The bytes until the server closed; a mere refusal of the route keeps the connection."""
     if status in (403, 404):
         return b""
     return await wire.rest()
@@ -241,7 +241,7 @@ async def test_a_reader_that_never_reads_is_cut_and_the_others_go_on() -> None:
 
 
 def drained(lazy: socket.socket) -> int:
-    """How many bytes come until the connection ends."""
+    """The number of bytes until the connection ends."""
     came = 0
     try:
         while text := lazy.recv(1 << 20):

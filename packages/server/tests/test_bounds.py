@@ -1,4 +1,4 @@
-"""What one tenant may use at once; the other tenants do not notice."""
+"""The bounds of one tenant, which the other tenants do not notice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Time:
 
 
 class Executions:
-    """What the store would count."""
+    """The number that the store would count."""
 
     def __init__(self) -> None:
         self.open = {"red": 0, "blue": 0}
@@ -36,7 +36,7 @@ class Executions:
 
 
 async def sent(bounds: TenantBounds, caller: Caller, times: int) -> int:
-    """How many of the requests were let through."""
+    """The number of requests that were let through."""
     through = 0
     for _ in range(times):
         with contextlib.suppress(Refused):

@@ -55,7 +55,7 @@ async def running(url: str, *tools: Tool, **options: Any) -> AsyncIterator[ToolR
 
 
 async def carried_out(url: str, name: str, number: int = 1) -> tuple[Any, list[Any]]:
-    """What an execution of one remote call ends with, and its events."""
+    """The end of an execution of one remote call, and its events."""
 
     async def handler(number: int) -> Any:
         return await remote(name)(number)

@@ -1,4 +1,4 @@
-"""What a Host that drains, closes or is interrupted leaves behind."""
+"""The state that a Host leaves when it drains, closes or is interrupted."""
 
 from __future__ import annotations
 

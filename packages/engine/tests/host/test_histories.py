@@ -38,7 +38,7 @@ class Walk:
         self.changes: Counter[str] = Counter()
         self.seen: list[Task] = []
         self.runs: Counter[str] = Counter()
-        """How often a run began, by its owner."""
+        """The number of times that a run began, by its owner."""
 
     async def execute(self, job: Job) -> Any:
         self.runs[job._run.owner] += 1

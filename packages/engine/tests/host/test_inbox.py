@@ -65,7 +65,7 @@ VERBS: dict[str, Callable[[Host, str, Any], Any]] = {
 async def test_a_decision_of_a_wrong_type_is_refused_at_every_door(
     runner: Runner, world: World
 ) -> None:
-    """What is refused leaves no trace, and the Task goes on as if it had never come (M1)."""
+    """A refused decision leaves no trace, and the Task goes on as if it had never come (M1)."""
     async with runner.host(write("a"), FinalAnswer("done"), policy=AskForWrites()) as host:
         task = new_task()
         await host.dispatch(task)

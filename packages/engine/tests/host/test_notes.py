@@ -1,4 +1,4 @@
-"""What a run gives its Host is checked, and stored as it was given."""
+"""The Host checks the values of a run, and stores them as they were given."""
 
 from __future__ import annotations
 

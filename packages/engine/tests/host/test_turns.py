@@ -16,7 +16,7 @@ GiveBack = Callable[[], None]
 
 @pytest.fixture(params=["turns", "slots"])
 def taken(request: pytest.FixtureRequest) -> tuple[Wait, GiveBack]:
-    """How to wait for the only one there is, which is taken; and how to give it back."""
+    """Waits for the only one, which is taken, and gives it back."""
     if request.param == "turns":
         turns = FifoLock()
         asyncio.run(turns.hold())

@@ -1,4 +1,4 @@
-"""What random runs share: a planner and a person that do anything, and a Loop to look into."""
+"""Shared by random runs: a planner and a person that do anything, and a Loop to look into."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Witnessed(Loop):
 
 
 async def decide(draw: random.Random, host: Host, task: Task) -> None:
-    """What a person does about a paused Task."""
+    """A person's act on a paused Task."""
     waiting = task.metadata.get("engine/waiting_for")
     if isinstance(waiting, Mapping) and waiting["kind"] == "approval":
         request = draw.choice(list(waiting["requests"]))

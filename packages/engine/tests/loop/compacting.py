@@ -1,4 +1,4 @@
-"""What the tests of compaction share: compactors that count and that say what they are told."""
+"""Shared by the tests of compaction: compactors that count, and that say what they are told."""
 
 from __future__ import annotations
 

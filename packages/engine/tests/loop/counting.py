@@ -1,4 +1,4 @@
-"""What tests of costs share: a count of the Python functions that are called."""
+"""Shared by tests of costs: a count of the Python functions that are called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of remembering share: a session, planners that look, memories that wait."""
+"""Shared by the tests of remembering: a session, planners that look, memories that wait."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ WRONG: list[Any] = [
     7, 1.5, True, b"text", ["text"], {"text": 1}, datetime.now(UTC), date(2999, 1, 1), uuid4(),
     Decimal(1), object(), str,
 ]  # fmt: skip
-"""What is no text. The JSON of a datetime, of bytes and of a UUID is one."""
+"""Values that are no text. The JSON of a datetime, of bytes and of a UUID is one."""
 JSON = {"arguments", "output"}
 
 

@@ -203,7 +203,7 @@ async def test_a_limit_of_depth_does_not_forget_the_calls_of_a_lost_run(
 
 
 async def test_a_kill_counts_calls_for_which_a_child_made_room(runner: Runner) -> None:
-    """What a child gives back is stored before it is used."""
+    """The room that a child gives back is stored before it is used."""
     acts = Acts(7)
     told: list[Any] = []
 

@@ -34,7 +34,7 @@ BEFORE_PLAN, ANSWERED, PREPARED, TOOL, RETURNED, SETTLED = POINTS = (
     "after it and before settle", "after settle",
 )  # fmt: skip
 IN_DOUBT = (PREPARED, TOOL, RETURNED)
-"""Where a step is prepared and not settled."""
+"""The points at which a step is prepared and not settled."""
 WORST = Usage(100, 50)
 STEPS = (
     (ToolCall("write", {"text": "alone"}),),
@@ -59,7 +59,7 @@ class Cut:
         self.root: asyncio.Task[Any] | None = None
         """The run's own."""
         self.trace: list[tuple[str, str]] = []
-        """What happened, in order."""
+        """The events, in order."""
         self._point = point
         self.at = at
         self._passed: Counter[str] = Counter()
@@ -271,6 +271,6 @@ async def test_a_run_that_is_given_time_leaves_nothing_in_doubt(cut: Cut, until:
 
 
 def outputs(events: Sequence[Event]) -> list[Any]:
-    """What came of the tool calls: each one's output, or its error."""
+    """The results of the tool calls: each one's output, or its error."""
     seen = replay(events).observations[:-1]
     return [observation.error or observation.output for observation in seen]

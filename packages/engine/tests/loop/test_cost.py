@@ -1,4 +1,4 @@
-"""What a turn and a run cost, as counts: they are the same on every machine and under any load."""
+"""The cost of turns and runs, as counts: they are the same on every machine and under any load."""
 
 from __future__ import annotations
 

@@ -63,14 +63,14 @@ class Walk:
         self.crash = crash
         self.deepest = self.chance.choice([0, 1, 1, 2])
         self.begun: Counter[str] = Counter()
-        """How often each effect was begun, by its key."""
+        """The number of times that each effect was begun, by its key."""
         self.runs: Counter[tuple[str, str]] = Counter()
-        """How often a run was begun, by its Task and owner."""
+        """The number of times that a run was begun, by its Task and owner."""
         self.hosts: list[Host] = []
         self.lines: list[Line] = []
         """Each Host's, to the store."""
         self.seats: dict[Host, InMemoryApprovals] = {}
-        """Where people learn what each host would have them decide."""
+        """The transport by which people learn of the requests of each Host."""
 
     async def turns(self, most: int) -> None:
         for _ in range(self.chance.randrange(most)):
@@ -158,7 +158,7 @@ class Walk:
         return [host for host, line in zip(self.hosts, self.lines, strict=True) if not line.is_cut]
 
     async def told(self, verb: Awaitable[Any]) -> bool:
-        """Whether the verb was answered; a host that dies meanwhile answers nothing."""
+        """True if the verb was answered; a Host that dies meanwhile does not answer."""
         try:
             await verb
         except IllegalTransition:
@@ -210,7 +210,7 @@ class Walk:
             await asyncio.sleep(0.002)
 
     def left(self, host: Host) -> list[Any]:
-        """What a host still holds."""
+        """The things that a Host still holds."""
         runs = host._live
         held = [runs.live, runs.current, runs._arriving, runs.slots._taken, host._news._waiting]
         return [each for each in [*held, self.seats[host].open] if each]

@@ -124,7 +124,7 @@ async def test_what_waits_outlives_a_loop_without_a_memory(runner: Runner, crash
 
 
 class Text(str):
-    """What is a string and cannot be stored: a codec knows only the real ones."""
+    """A string that cannot be stored: a codec knows only real ones."""
 
     __slots__ = ()
 

@@ -289,7 +289,7 @@ async def test_what_comes_over_is_shortened_by_the_compactor(runner: Runner) -> 
 
 
 async def test_a_conversation_is_compacted_like_any_other_transcript(runner: Runner) -> None:
-    """What was carried over is replaced; the Task's own instructions stay, in the first place."""
+    """The carried entries are replaced; the Task's own instructions stay, in the first place."""
     compactor = WindowCompactor(max_entries=8, keep=3)
     first = await runner.run(ADD, FinalAnswer(1))
     planner = Looking(

@@ -44,9 +44,9 @@ NUMBERS: list[Any] = [
     None, True, False, "5", b"5", [], {}, object(), math.nan, math.inf, -math.inf, -1, 10**400,
     -(10**400), 1 + 0j, datetime(2026, 1, 1), timedelta(seconds=1), range(10**9),
 ]  # fmt: skip
-"""Nothing of it is a time in seconds."""
+"""Values of which no one is a time in seconds."""
 COUNTS: list[Any] = [*[each for each in NUMBERS if each is not None], 0, 1.0, 1.5, 2**63]
-"""Nothing of it is a number of things, of which there must be one at least."""
+"""Values of which no one is a number of things that is at least 1."""
 OBJECTS: list[Any] = [5, "x", b"x", [], {}, object(), True]
 FLAGS: list[Any] = [None, 0, 1, "yes", [], object()]
 TEXTS: list[Any] = [5, 1.5, True, b"x", [], {}, object(), "\ud800", "nul\0", range(10**9)]
@@ -376,7 +376,7 @@ def test_an_agents_document_with_anything_anywhere_is_read_or_refused() -> None:
 
 
 def _read(read: Callable[[str], Any], document: Any, paths: tuple[str, ...]) -> Any:
-    """What is read, or None where it is refused with a path that begins like one of these."""
+    """The value that is read; None if it is refused with a path that begins like one of these."""
     try:
         return read(json.dumps(document))
     except InvalidValue as wrong:

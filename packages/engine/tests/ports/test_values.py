@@ -1,4 +1,4 @@
-"""What may be stored, and how a refusal names the place."""
+"""Values that may be stored, and the place that a refusal names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an answer may cost, may be long, and is asked for with."""
+"""The most that an answer may cost, its most tokens, and the request for it."""
 
 from __future__ import annotations
 

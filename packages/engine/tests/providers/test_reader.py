@@ -1,4 +1,4 @@
-"""What every reader can do: keep pieces, calls, parts and counts."""
+"""Every reader keeps pieces, calls, parts and counts."""
 
 from __future__ import annotations
 

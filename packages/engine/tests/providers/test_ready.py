@@ -22,7 +22,7 @@ from agentic_kernel_engine.seams.middlewares import Retry
 
 
 class Stream(tuple[Delta | Plan | Exception, ...]):
-    """What comes of one call."""
+    """The parts of one call's answer."""
 
 
 class Scripted:

@@ -25,7 +25,7 @@ ANSWERED = (*WRITTEN, "http11.receive_response_headers.complete")
 
 
 async def tries(*ways: tuple[str, ...]) -> int:
-    """How often a request is sent whose n-th try gets as far as this and then loses its way."""
+    """The number of times that a request is sent whose n-th try gets this far and is then lost."""
     request: Any = SimpleNamespace(extensions={})
     made = 0
 

@@ -87,7 +87,7 @@ def test_a_key_is_found_in_every_form_behind_anything(
 
 
 def shared(text: str, hidden: str, length: int) -> bool:
-    """Whether a text has a part of this length in common with what is hidden."""
+    """True if a text has a part of this length in common with a hidden text."""
     return any(hidden[at : at + length] in text for at in range(len(hidden) - length + 1))
 
 

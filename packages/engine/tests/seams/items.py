@@ -1,4 +1,4 @@
-"""What the tests of memories share: two scopes, and items in them."""
+"""Shared by the tests of memories: two scopes, and items in them."""
 
 from __future__ import annotations
 

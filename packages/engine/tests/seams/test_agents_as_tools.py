@@ -156,7 +156,7 @@ async def test_a_kill_of_a_paused_caller_by_a_control_plane_kills_the_child_in_i
 async def test_a_pause_of_the_caller_takes_effect_while_the_child_goes_on(
     runner: Runner, world: World
 ) -> None:
-    """What else was called in the batch is not called again."""
+    """The other calls of the batch are not made again."""
     held = Held()
     script = (ToolCall("hold"), FinalAnswer("late"))
 

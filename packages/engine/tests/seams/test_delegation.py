@@ -125,7 +125,7 @@ async def test_a_child_that_fails_is_an_observation_with_its_code(runner: Runner
 
 
 class Catalogue(ChildTasks):
-    """Who may give work to whom, by the names of Agents."""
+    """The Agents to which each Agent may give work, by name."""
 
     def __init__(self, allowed: Mapping[str | None, Sequence[str]]) -> None:
         super().__init__()

@@ -22,7 +22,7 @@ from ..scripting import Runner, new_task
 
 @pytest.mark.parametrize("verb", ["join", "cancel"])
 async def test_a_task_that_is_no_child_of_the_run_is_none_to_it(runner: Runner, verb: Any) -> None:
-    """What another Task came to is not for everybody who knows its id."""
+    """The result of another Task is not for every caller that knows its id."""
     async with runner.host(FinalAnswer("confidential")) as host:
         other = await host.run(new_task())
     async with runner.host(Delegate(verb, child=other.id), told) as host:

@@ -1,4 +1,4 @@
-"""What the tests of tools share: one call of a tool, and tools that are one value."""
+"""Shared by the tests of tools: one call of a tool, and tools that are one value."""
 
 from __future__ import annotations
 

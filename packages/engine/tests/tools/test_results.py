@@ -62,7 +62,7 @@ def shared(make: Callable[[Any, Any], Any], levels: int, leaf: Any = "x") -> Any
 
 
 def counted(work: Callable[[], Any]) -> int:
-    """How many Python and C functions some work calls."""
+    """The number of Python and C functions that some work calls."""
     calls = 0
 
     def count(frame: Any, event: str, _: Any) -> None:

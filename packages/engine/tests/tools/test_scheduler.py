@@ -1,4 +1,4 @@
-"""How the calls of a batch are run: order, neighbours, the limit, and what outlives the run."""
+"""The calls of a batch: order, neighbours, the limit, and threads that outlive the run."""
 
 from __future__ import annotations
 
