@@ -97,10 +97,13 @@ async def test_watch_tells_of_a_child_that_no_process_runs(
     def closed() -> None:
         raise AssertionError("the output is open")
 
+    async def remedy(task: Task) -> str:
+        raise AssertionError("a process runs it")
+
     screen = JsonScreen(closed) if kind is JsonScreen else TextScreen(Folder(Path()), closed)
     host = Host(store=store)
     it = await host.get("it")
-    watching = asyncio.ensure_future(control.watch(host, it, screen, stop, lambda task: task.id))
+    watching = asyncio.ensure_future(control.watch(host, it, screen, stop, remedy))
     await asyncio.wait_for(store.enough.wait(), 10)
     stop.wish(130)
     assert await asyncio.wait_for(watching, 10) == 130

@@ -6,17 +6,18 @@ import asyncio
 import json
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from agentic_kernel import Dispatch, Task, apply
 from agentic_kernel_cli.commands import app
+from agentic_kernel_cli.kinds import offered
 from agentic_kernel_cli.place import Folder
 from agentic_kernel_cli.toolbox import NAMES, SHOWN, Toolbox
 from agentic_kernel_engine import Record, Store
@@ -148,12 +149,33 @@ def test_a_task_of_another_program_with_tools_of_its_own_is_left_to_it(
 ) -> None:
     """Such a program writes nothing into the Task that names it; the history tells."""
     office.program("office.py", str(office.state)).ended(0)
-    digest = office.call("show", "it").out.split("approve it ")[1].split()[0]
+    there = "the program that has the tool pay; start it, or name its app with --app MODULE:OBJECT"
+    task = office.task("it")
+    assert (task["go_on_with"], task["goes_on_in"]) == (None, there)
+    watched = office.call("watch", "it", code=3).err
+    assert watched.splitlines()[-1] == f"paused  goes on in {there}"
+    digest = task["metadata"]["engine/waiting_for"]["requests"][0]["digest"]
     refused = office.call("approve", "it", digest, code=5)
-    assert "it calls the tool pay, which this command does not have" in refused.err
+    assert "it has the tool pay, which this command does not have" in refused.err
     assert "name its app with --app MODULE:OBJECT" in refused.err
+    assert "it has the tool pay" in office.call("rerun", "it", code=5).err
     assert paid(office) == ""
     assert office.call("--app", "office:office", "approve", "it", digest).out == "It is paid.\n"
+    again = office.call("--app", "office:office", "rerun", "it", code=3)
+    new = again.err.split("--app office:office approve ")[1].split()[0]
+    assert office.task(new)["metadata"]["cli/app"] == "office:office"
+
+
+def test_an_app_of_the_settings_is_proposed_for_a_task_that_the_command_leaves(
+    office: Terminals,
+) -> None:
+    office.program("office.py", str(office.state)).ended(0)
+    assert office.cwd is not None
+    (office.cwd / "agentic-kernel.toml").write_text('app = "office:office"\n')
+    [task] = office.call("--json", "show", "it").lines
+    assert task["go_on_with"].startswith(f"cd {office.cwd} && agentic-kernel ")
+    digest = task["go_on_with"].split()[-1]
+    assert office.call("approve", "it", digest).out == "It is paid.\n"
 
 
 def test_the_command_knows_the_names_of_its_own_tools(tmp_path: Path) -> None:
@@ -164,16 +186,101 @@ def event(kind: str, **data: Any) -> bytes:
     return json.dumps({"type": kind, "at": 0, "data": data}).encode()
 
 
-CALLS_PAY = event(vocabulary.PLAN_MADE, actions=[{"type": "tool_call", "tool": "pay"}])
+def plan(*tools: str) -> bytes:
+    return event(
+        vocabulary.PLAN_MADE, actions=[{"type": "tool_call", "tool": name} for name in tools]
+    )
 
 
-async def leave(state: Path, *names: str, events: tuple[bytes, ...] = (CALLS_PAY,)) -> None:
+def observed(*errors: str) -> bytes:
+    return event(vocabulary.STEP_OBSERVED, observations=[{"error": error} for error in errors])
+
+
+def began(*tools: str) -> bytes:
+    return event(vocabulary.RUN_STARTED, **({"tools": list(tools)} if tools else {}))
+
+
+async def leave(
+    state: Path, *names: str, events: Sequence[bytes] = (plan("pay"),), **fields: Any
+) -> None:
     """Store Tasks that no process runs."""
     store = FileStore(state)
     for name in names:
-        task = Task.new(id=name, summary="", instructions="Go", runtime_kind="local", at=NOW)
+        given = {"summary": "", "instructions": "Go", "runtime_kind": "local", **fields}
+        task = Task.new(id=name, at=NOW, **given)
         await store.insert(Record(apply(task, Dispatch(), NOW)), events)
     store.close()
+
+
+def called(state: Path, *words: str) -> Result:
+    return CliRunner().invoke(app, ["--state", str(state), *words])
+
+
+MADE = {"metadata": {"cli/tools": ["calculator"]}, "runtime_kind": "local-tools"}
+
+
+@pytest.mark.parametrize(
+    ("events", "fields", "has"),
+    [
+        # The run has committed, and has called no tool yet.
+        ([began("pay")], {}, "tool pay"),
+        ([began("calculator", "pay")], {}, "tool pay"),
+        ([began("calculator")], {}, None),
+        ([began(), plan("pay"), observed("")], {}, "tool pay"),
+        ([], {"agent_name": "acme/clerk"}, "Agent acme/clerk"),
+        ([], {"agent_name": "acme/clerk", "metadata": {"cli/lineage_of": "older"}}, None),
+        ([], {}, None),
+        # An earlier version did not name the tools of a run.
+        ([plan("pay")], {}, "tool pay"),
+        ([plan("pay"), observed("policy_denied")], {}, "tool pay"),
+        ([plan("pay"), observed("unknown_tool")], {}, None),
+        # The model names a tool that the command did not give to it.
+        ([plan("pay")], MADE, None),
+        ([began("calculator"), plan("pay"), observed("policy_denied")], MADE, None),
+        ([began("calculator"), plan("pay")], {}, None),
+        # A program goes on with a copy of a Task of the command.
+        ([began("calculator", "pay")], MADE, "tool pay"),
+    ],
+)
+def test_a_task_is_left_only_to_the_program_that_it_was_made_for(
+    tmp_path: Path, events: Sequence[bytes], fields: dict[str, Any], has: str | None
+) -> None:
+    program = f"the program that has the {has}; start it, or name its app with --app MODULE:OBJECT"
+    asyncio.run(leave(tmp_path, "it", events=events, **fields))
+    shown = json.loads(called(tmp_path, "--json", "show", "it").stdout)
+    assert shown["goes_on_in"] == (None if has is None else program)
+    listed = called(tmp_path, "list").stdout.split("\t")[5]
+    remedy = "recover it" if has is None else f"recover it with {program}"
+    assert listed == f"no process runs it; {remedy}"
+    assert f"({listed})" in called(tmp_path, "show", "it").stdout
+    resumed = str(called(tmp_path, "resume", "it").exception)
+    if has is None:
+        assert " recover it" in shown["go_on_with"]
+        assert f"let it go on with: {shown['go_on_with']}" in resumed
+    else:
+        assert shown["go_on_with"] is None
+        assert f"; {remedy}: agentic-kernel --state" in resumed
+        left = called(tmp_path, "recover", "--tools", "calculator").stderr
+        assert left.startswith("left: task 'it': it ")
+        assert "name its app with --app MODULE:OBJECT" in left
+
+
+def test_a_runtime_of_an_installed_package_may_have_tools_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command began this Task itself, so it goes on with it."""
+    state, about = tmp_path / "state", tmp_path / "site" / "acme-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[agentic_kernel.runtimes]\nacme = acme:ENTRY\n")
+    monkeypatch.syspath_prepend(about.parent)
+    offered.cache_clear()
+    try:
+        asyncio.run(leave(state, "it", events=[began("own"), plan("own")], runtime_kind="acme"))
+        shown = json.loads(called(state, "--json", "show", "it").stdout)
+    finally:
+        offered.cache_clear()
+    assert shown["go_on_with"].endswith(" recover it --runtime acme")
 
 
 def test_recover_opens_the_place_as_often_for_many_tasks_as_for_one(
@@ -190,7 +297,7 @@ def test_recover_opens_the_place_as_often_for_many_tasks_as_for_one(
 
     monkeypatch.setattr(Folder, "opened", opening)
     asyncio.run(leave(tmp_path, "one", "three", "two"))
-    found = CliRunner().invoke(app, ["--state", str(tmp_path), "recover"])
-    told = [line.split(": ")[1] for line in found.stderr.splitlines()]
+    left = called(tmp_path, "recover").stderr
+    told = [line.split(": ")[1] for line in left.splitlines()]
     assert told == ["task 'one'", "task 'three'", "task 'two'"]
     assert len(opened) == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 from agentic_kernel import CannotStart, IllegalTransition, Task, TaskStatus
@@ -129,7 +129,7 @@ async def watch(
     task: Task,
     screen: Screen,
     stop: Stop,
-    left: Callable[[Task], str],
+    left: Callable[[Task], Awaitable[str]],
     after: EventId | None = None,
 ) -> int:
     """Show a Task's durable events until it ends or is paused; return the exit code.
@@ -152,7 +152,7 @@ async def watch(
         # A process that dies writes no event, so poll for its death.
         while not await orphaned(host, record := await host.record(task_id)):  # noqa: ASYNC110
             await asyncio.sleep(_ORPHAN_CHECK)
-        screen.warn(f"no process runs this Task now; {left(record.task)}")
+        screen.warn(f"no process runs this Task now; {await left(record.task)}")
 
     minding = mind_children(host, [task_id], screen)
     jobs = [asyncio.ensure_future(job) for job in (follow(), stop.wait(), mind(), minding)]

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from agentic_kernel_engine import Event, EventId, Host, Record, StoreError
 from agentic_kernel_engine.events import from_stored
 from agentic_kernel_engine.plans import vocabulary
 
 from .parameters import LARGEST
+
+if TYPE_CHECKING:
+    from .origin import Tools
 
 MOST: Final = 1_000
 """The most events of one Task that are read for a list."""
@@ -86,10 +89,13 @@ def used_in(events: Iterable[Event]) -> Used:
     return used
 
 
-async def used_by(host: Host, record: Record) -> Used | None:
+async def used_by(host: Host, record: Record, tools: Tools | None = None) -> Used | None:
     """The use of a stored Task.
 
     None if it cannot be known: an event is damaged, or there are more than `MOST` events.
+
+    Args:
+        tools: Reads the first `MOST` events of a Task that has not ended, too.
     """
     task = record.task
     try:
@@ -100,6 +106,9 @@ async def used_by(host: Host, record: Record) -> Used | None:
         events = await _events(host, task.id, None)
     except StoreError:
         return None
+    if tools is not None:
+        for event in events:
+            tools.take(event)
     return used_in(events) if len(events) < MOST else None
 
 

@@ -52,14 +52,13 @@ def found(called: Invocation, given: str) -> Record:
             resumed before it is recovered.
     """
 
-    async def finding(host: Host) -> tuple[Record, bool]:
+    async def finding(host: Host) -> Record:
         record = await find_task(host, given)
-        return record, await orphaned(host, record)
+        if await orphaned(host, record):
+            raise Abandoned(record.task.id, await way_back(called, host, record.task))
+        return record
 
-    record, gone = called.controlled(finding)
-    if gone:
-        raise Abandoned(record.task.id, way_back(called, record.task))
-    return record
+    return called.controlled(finding)
 
 
 def seen(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from agentic_kernel import InvalidValue, Task, TaskStatus
+from agentic_kernel import InvalidValue, Task
 from agentic_kernel_engine import Host, Observer
 
 from .codes import READER_GONE
@@ -207,16 +207,16 @@ class Invocation:
         Raises:
             InvalidValue: ``--runtime`` names no runtime of this command.
             NotGranted: The Task asks for more than the flags grant, and no person confirms it.
-            LeftAlone: An app has to run the Task.
+            LeftAlone: An app has to run the Task, or the program of its Agent.
             CannotStart: The Task's metadata is malformed, or this command does not run its kind.
         """
         from .grants import NotGranted, Wish
         from .kinds import check_runtime
-        from .origin import check_app
+        from .origin import check_program
         from .running import check_served
 
         check_runtime(grant.runtime)
-        check_app(task)  # It names the app, also if this command does not run the kind.
+        check_program(task)  # It names the app, also if this command does not run the kind.
         check_served(task)
         wish = Wish.of(task)
         if grant.covers(wish) and (named or grant.matches(wish)):
@@ -229,17 +229,23 @@ class Invocation:
             raise NotGranted(task.id, wish)
         return grant.confirmed(wish)
 
-    def granted(self, task: Task, grant: Grant) -> dict[str, Grant]:
-        """Return what a stored Task that the person named may use, by its id.
+    def granted(self, task: Task, grant: Grant, *, again: Task | None = None) -> dict[str, Grant]:
+        """Return what a Task that the person named may use, by its id.
+
+        Args:
+            again: The earlier Task if this one is new and does its work again.
 
         Raises:
             LeftAlone: Another program has to run the Task: an app, or one with other tools.
             As `permitted`.
         """
+        from .origin import check_program
+
+        stored = task if again is None else again
+        check_program(stored)
         given = self.permitted(task, grant)
-        if task.status is not TaskStatus.NOT_STARTED:  # Last, because it reads the history.
-            for refusal in self.foreign([task]):
-                raise refusal
+        for refusal in self.foreign([stored]):  # Last, because it reads the history.
+            raise refusal
         return {task.id: given}
 
     def foreign(self, tasks: Sequence[Task]) -> list[LeftAlone]:

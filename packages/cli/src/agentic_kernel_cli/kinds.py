@@ -101,6 +101,20 @@ def serves(kind: str) -> bool:
     return runtime_of(kind) in EXTRAS or runtime_of(kind) in offered()
 
 
+def gives_tools(kind: str) -> bool:
+    """True if Tasks of this kind have no tools here but those that this command gives them.
+
+    The runtime of another package may have tools of its own.
+    """
+    from agentic_kernel_engine.discovery import PROVIDERS
+
+    runtime = runtime_of(kind)
+    if runtime in EXTRAS:
+        return True
+    there = offered().get(runtime)
+    return there is not None and there.group == PROVIDERS
+
+
 def entry_of(runtime: str) -> RuntimeEntry[object] | ProviderEntry[object]:
     """Load what an installed package offers as this runtime.
 

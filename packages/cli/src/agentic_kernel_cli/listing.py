@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from agentic_kernel_engine import Host, Record
 
     from .costs import Used
+    from .origin import Tools
 
 FAR: Final = 10_000
 """The most Tasks that one search for a text looks at."""
@@ -23,8 +24,8 @@ class Listed:
     """The Tasks that were found, newest first."""
 
     records: Sequence[Record]
-    lost: frozenset[str]
-    """The ids of those that run although no living process runs them."""
+    lost: Mapping[str, Tools]
+    """Those that run although no living process runs them, by their ids; with their tools."""
     used: Mapping[str, Used]
     """The use of each Task, if it is known."""
     looked: int
@@ -44,6 +45,7 @@ async def found(
         TaskNotFound: There is no Task ``after``.
     """
     from .costs import used_by
+    from .origin import Tools
     from .place import find_task, orphaned
 
     place = None if after is None else _place((await find_task(host, after)).task)
@@ -62,10 +64,12 @@ async def found(
             place = _place(last)
             if wanted is None or wanted in _words(last):
                 records.append(record)
-    lost = [record.task.id for record in records if await orphaned(host, record)]
-    used = {record.task.id: await used_by(host, record) for record in records}
+    lost = {record.task.id: Tools() for record in records if await orphaned(host, record)}
+    used = {
+        record.task.id: await used_by(host, record, lost.get(record.task.id)) for record in records
+    }
     known = {task_id: each for task_id, each in used.items() if each is not None}
-    return Listed(records, frozenset(lost), known, looked, last, ended)
+    return Listed(records, lost, known, looked, last, ended)
 
 
 def _place(task: Task) -> tuple[datetime, str]:

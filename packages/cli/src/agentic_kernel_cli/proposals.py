@@ -9,8 +9,8 @@ from agentic_kernel import CannotStart, Task, TaskNotFound, TaskStatus
 from . import waiting
 from .grants import Wish
 from .kinds import elsewhere, serves, taker
-from .origin import app_of, where
-from .place import Place, orphaned
+from .origin import Tools, app_of, program_of
+from .place import Place, history, orphaned
 from .text import label
 
 if TYPE_CHECKING:
@@ -20,14 +20,18 @@ if TYPE_CHECKING:
     from .invocation import Invocation
 
 
-def proposal(place: Place | Ways, task: Task) -> str | None:
+def proposal(place: Place | Ways, task: Task, tools: Tools | None = None) -> str | None:
     """The command that lets this Task go on, ready to paste.
 
-    None if the Task is neither running nor paused, or if it waits for a Host that serves its kind.
+    None if the Task is neither running nor paused, or if it waits for a Host that serves its kind,
+    or for another program.
 
     The command names each request by its digest, so that it decides about the request that was
     shown and never about a later one. It has the flags that grant what the Task asks for, except
     ``--yes``.
+
+    Args:
+        tools: Has read the history of the Task; None if the history is not at hand.
     """
     if task.status is TaskStatus.RUNNING:
         verb, then = "recover", []
@@ -40,8 +44,10 @@ def proposal(place: Place | Ways, task: Task) -> str | None:
         verb, then = "answer", ["TEXT", *(["--digest", asked] if asked else [])]
     else:
         verb, then = "resume", []
-    own = _ways(place, task)
-    if own is None and (app_of(task) or (verb == "recover" and not serves(task.runtime_kind))):
+    own = _ways(place, task, tools)
+    if own is None and program_of(task, tools) is not None:
+        return None
+    if own is None and verb == "recover" and not serves(task.runtime_kind):
         return None
     flags = _flags(task) if own is None else []
     command = place.command if own is None else own.app_command
@@ -57,23 +63,28 @@ APP: Final = "MODULE:OBJECT"
 """Stands for the app that a person may have."""
 
 
-def remedy(place: Place | Ways, task: Task) -> str:
+def remedy(place: Place | Ways, task: Task, tools: Tools | None = None) -> str:
     """The remedy for a running Task that no process runs, in a few words."""
-    if _ways(place, task) is not None:
+    if _ways(place, task, tools) is not None:
         return "recover it"
-    app = app_of(task)
-    return taker(task.runtime_kind) if app is None else f"recover it with {where(app)}"
+    program = program_of(task, tools)
+    return taker(task.runtime_kind) if program is None else f"recover it with {program}"
 
 
-def way_back(called: Invocation, task: Task) -> str:
-    """The remedy for a running Task that no process runs, with the command."""
-    recover = proposal(called.ways, task)
+async def way_back(called: Invocation, host: Host, task: Task) -> str:
+    """The remedy for a running Task that no process runs, with the command.
+
+    Args:
+        host: Reads the history of the Task.
+    """
+    tools = Tools(await history(host, task.id))
+    recover = proposal(called.ways, task, tools)
     if recover is not None:
         return f"let it go on with: {recover}"
     own = called.place.command("--app", APP, "recover", "--", task.id)
-    app = app_of(task)
-    if app is not None:
-        return f"recover it with {where(app)}: {own}"
+    program = program_of(task, tools)
+    if program is not None:
+        return f"recover it with {program}: {own}"
     return f"start a Host that serves {label(task.runtime_kind)}, or name yours: {own}"
 
 
@@ -84,7 +95,7 @@ async def onward(called: Invocation, host: Host, record: Record) -> str:
     """
     above = await _highest(host, record)
     if above is not None and await orphaned(host, above):
-        return f"it goes on with its parent; {way_back(called, above.task)}"
+        return f"it goes on with its parent; {await way_back(called, host, above.task)}"
     return elsewhere(record.task.runtime_kind)
 
 
@@ -101,20 +112,25 @@ async def _highest(host: Host, record: Record) -> Record | None:
     return found
 
 
-def host_of(place: Place | Ways, task: Task) -> str | None:
-    """The Host in which a paused Task goes on; None if this command or its app runs it."""
+def host_of(place: Place | Ways, task: Task, tools: Tools | None = None) -> str | None:
+    """The Host in which a Task goes on that no process runs now.
+
+    None if this command or its app runs it, or if the Task has ended.
+    """
+    if task.status.terminal or _ways(place, task, tools) is not None:
+        return None
+    program = program_of(task, tools)
+    if program is not None:
+        return program
     kind = task.runtime_kind
-    app = app_of(task)
-    if task.status is not TaskStatus.PAUSED or (serves(kind) and app is None):
-        return None
-    if _ways(place, task) is not None:
-        return None
-    if app is not None:
-        return where(app)
-    return f"a Host that serves {label(kind)}; to run it here, add --app {APP}"
+    return (
+        None
+        if serves(kind)
+        else f"a Host that serves {label(kind)}; to run it here, add --app {APP}"
+    )
 
 
-def _ways(place: Place | Ways, task: Task) -> Ways | None:
+def _ways(place: Place | Ways, task: Task, tools: Tools | None) -> Ways | None:
     """The ways of the person's app if it runs this Task; else None."""
     from .application import Ways
 
@@ -123,9 +139,9 @@ def _ways(place: Place | Ways, task: Task) -> Ways | None:
     app, kind, started = place.app, task.runtime_kind, app_of(task)
     if started is not None:
         return place if app.named or started == app.name else None
-    # An app that was not opened yet may serve any kind that this command does not run.
-    runs = app.serves(kind) if app.known else not serves(kind)
-    return place if runs else None
+    # An app that was not opened yet may serve any kind, and this command leaves these Tasks to it.
+    left = not serves(kind) or program_of(task, tools) is not None
+    return place if (app.serves(kind) if app.known else left) else None
 
 
 def _flags(task: Task) -> list[str]:

@@ -19,8 +19,9 @@ from agentic_kernel_engine.plans import vocabulary as loop
 from . import waiting
 from .doubts import Doubts, is_unknown
 from .durations import Duration
+from .origin import Tools
 from .place import Place, Spoken, text_of
-from .proposals import proposal
+from .proposals import host_of, proposal
 from .rendering import Paper, event_line, failure_text, plain, state_text, task_line, told
 from .text import content, cut, label
 
@@ -116,6 +117,7 @@ class _Voice:
     spoken: Spoken = field(default_factory=Spoken)
     doubts: Doubts = field(default_factory=Doubts)
     duration: Duration = field(default_factory=Duration)
+    tools: Tools = field(default_factory=Tools)
 
 
 class TextScreen:
@@ -148,6 +150,7 @@ class TextScreen:
                 voice.spoken.take(event)
                 voice.doubts.take(event)
                 voice.duration.take(event)
+                voice.tools.take(event)
             kept = text_of(history)
             if task.status is not TaskStatus.NOT_STARTED:
                 title = label(task.summary or task.instructions, 120)
@@ -161,6 +164,7 @@ class TextScreen:
     def observe(self, task_id: str, event: Event) -> None:
         voice = self._voice(task_id)
         voice.duration.take(event)
+        voice.tools.take(event)
         self._say(task_id, voice.spoken.take(event))
         if event.type in _NEWS:
             detail = event.data.get("extra")
@@ -219,9 +223,13 @@ class TextScreen:
         if task.ended_at is not None:
             ran = self._voice(task.id).duration.told(task.ended_at)
             facts += [] if ran is None else [f"ran {ran}"]
-        way_on = proposal(self._place, task)
+        tools = self._voice(task.id).tools
+        way_on = proposal(self._place, task, tools)
         if way_on is not None:
             facts.append(f"go on with: {way_on}")
+        host = host_of(self._place, task, tools)
+        if way_on is None and host is not None:
+            facts.append(f"goes on in {host}")
         return facts
 
     def _voice(self, task_id: str) -> _Voice:

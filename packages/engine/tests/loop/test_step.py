@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from agentic_kernel import Task, TaskStatus
-from agentic_kernel_engine import Host, InMemoryObserver, Loop
+from agentic_kernel_engine import Event, Host, InMemoryObserver, Loop
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.plans.action import (
@@ -29,7 +30,7 @@ from agentic_kernel_engine.plans.transcript import Notice, Turn, UserMessage
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import ScriptedPlanner, Streamed
 from agentic_kernel_engine.tools.scheduler import SequentialScheduler
-from agentic_kernel_engine.tools.tool import ToolContext, tool
+from agentic_kernel_engine.tools.tool import Tool, ToolContext, tool
 
 from ..scripting import Runner, World, new_task
 
@@ -61,6 +62,52 @@ async def test_a_step_leaves_its_plan_its_decisions_and_its_observations(
     async with Host(store=runner.store) as host:
         done = await host.outcome(task.id)
     assert (done.answer, done.reason, done.usage) == (3, "final", Usage(10, 5))
+
+
+def started(events: Sequence[Event]) -> Mapping[str, Any]:
+    return next(event.data for event in events if event.type == vocabulary.RUN_STARTED)
+
+
+async def test_the_beginning_of_a_run_names_its_tools(runner: Runner) -> None:
+    """So another program sees that it cannot go on with the Task, before any of them is called."""
+    told = started(await runner.events(await runner.run(FinalAnswer(3))))
+    assert told["tools"] == ["add", "write", "put", "fail"]
+    bare = started(await runner.events(await runner.run(FinalAnswer(3), tools=[])))
+    assert "tools" not in bare
+
+
+class Growing:
+    """A registry whose list grows while a Loop has it."""
+
+    def __init__(self) -> None:
+        self.all: list[Tool] = []
+
+    def grow(self, number: int) -> None:
+        for _ in range(number):
+
+            @tool(name=f"n{len(self.all)}", effect="none")
+            async def nothing() -> None:
+                """Do nothing."""
+
+            self.all.append(nothing)
+
+    def tools(self) -> list[Tool]:
+        return self.all
+
+    def find(self, name: str) -> Tool | None:
+        return None
+
+
+async def test_the_beginning_of_a_run_names_the_tools_of_that_moment_and_at_most_100(
+    runner: Runner,
+) -> None:
+    registry = Growing()
+    async with runner.host(FinalAnswer(1), FinalAnswer(2), tools=registry) as host:
+        for number, named in ((3, 3), (200, 100)):
+            registry.grow(number)
+            task = await host.run(new_task())
+            told = started(await runner.events(task))
+            assert told["tools"] == [f"n{index}" for index in range(named)]
 
 
 async def test_a_batch_gives_its_observations_in_the_order_of_its_calls(runner: Runner) -> None:

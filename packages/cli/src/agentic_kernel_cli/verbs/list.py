@@ -116,7 +116,7 @@ def _lost(called: Invocation, listed: Listed) -> dict[str, str]:
     from ..proposals import remedy  # Most lists need none.
 
     tasks = [record.task for record in listed.records if record.task.id in listed.lost]
-    return {task.id: remedy(called.ways, task) for task in tasks}
+    return {task.id: remedy(called.ways, task, listed.lost[task.id]) for task in tasks}
 
 
 def _kinds(runtime: str) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ def show(
     from ..costs import used_in
     from ..doubts import doubted
     from ..durations import duration_in
+    from ..origin import Tools
     from ..place import find_task, history, orphaned, text_of
     from ..proposals import host_of, proposal, remedy
 
@@ -48,8 +49,9 @@ def show(
         until = None if gone else task.ended_at or datetime.now(UTC)
         decided = list(rendering.decisions(happened))
         rests = gone or task.status is TaskStatus.PAUSED
-        way_on = proposal(called.ways, task) if rests else None
-        taker = host_of(called.ways, task)
+        tools = Tools(happened)
+        way_on = proposal(called.ways, task, tools) if rests else None
+        taker = host_of(called.ways, task, tools) if rests else None
         console = rendering.Paper(highlight=False)
         if called.as_json:
             rendering.task_line(
@@ -70,11 +72,11 @@ def show(
                 said=said,
                 used=used,
                 ran=ran.told(until),
-                left=remedy(called.ways, task) if gone else "",
+                left=remedy(called.ways, task, tools) if gone else "",
                 decisions=[decision.line for decision in decided],
                 doubts=[doubt.step for doubt in doubts],
                 way_on=way_on,
-                host=taker,
+                host=None if gone else taker,  # The remedy names it.
             )
         for event in happened if events else ():
             if place is not None and event.id is not None and event.id <= place:

@@ -28,7 +28,7 @@ def watch(
         stop = Stop()
         with stop.on_signals():
             task = (await find_task(host, wanted(given, last))).task
-            left = partial(way_back, called)
+            left = partial(way_back, called, host)
             return await control.watch(host, task, called.screen(stop), stop, left, place)
 
     return called.controlled(watching)

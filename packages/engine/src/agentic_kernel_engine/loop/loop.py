@@ -41,7 +41,7 @@ from ..seams.middleware import Hooks
 from ..seams.planner import AsksModel, Context, Planner, TakesOptions, model_of
 from ..seams.policy import Hiding, Policy
 from ..substrate import Accepting, Acting, Cleaning, Limiting, Metered, Reading
-from ..tools.registry import ToolRegistry
+from ..tools.registry import ToolRegistry, named
 from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..tools.schema import Validator, compile_schema
 from ..tools.threads import SHARED, ToolThreads
@@ -164,6 +164,9 @@ class Loop(Accepting, Cleaning, Acting, Limiting, Metered, Reading):
             if isinstance(tools, ToolRegistry)
             else Tools(*edges.several(tools, "tools", "tools"))
         )
+        self._offered: Sequence[Tool] | None = None
+        self._named: Mapping[str, Any] = {}
+        """The tools ``_offered`` as ``run.started`` records them."""
         self.policy = policy
         hiding: Hiding | None = None if policy is None else edges.optional(policy, "policy", Hiding)
         self._visible = None if hiding is None else hiding.visible
@@ -231,9 +234,14 @@ class Loop(Accepting, Cleaning, Acting, Limiting, Metered, Reading):
             job.announce(model_of(self.planner))
         try:
             if await run.enter():
+                tools = self.tools.tools()
+                if tools is not self._offered:  # Most registries give the same tuple always.
+                    self._offered = tools if isinstance(tools, tuple) else None
+                    self._named = named(tools)
                 run.record(
                     vocabulary.RUN_STARTED,
                     limits=run.limits,
+                    **self._named,
                     **continuation.on_behalf(job.principal),
                 )
                 if continuation.CONTINUES in run.task.metadata:

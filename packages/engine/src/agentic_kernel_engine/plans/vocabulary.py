@@ -12,7 +12,8 @@ from typing import Final
 from ..waiting import ANSWER as ANSWER
 
 RUN_STARTED: Final = "run.started"
-"""The run began. Data: ``limits``, those that differ from the defaults; ``principal``, if any."""
+"""The run began. Data: ``limits``, those that differ from the defaults; ``tools``, the names of the
+tools that the Loop has, at most 100; ``principal``, if any."""
 RUN_ENTERED: Final = "run.entered"
 """The run was entered again after a crash or a take-over, which left a reservation. Data:
 ``forfeited`` (that reservation, now spent)."""

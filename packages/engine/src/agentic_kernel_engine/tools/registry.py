@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from .tool import Tool
+
+NAMED: Final = 100
+"""The most tools that ``run.started`` names."""
 
 
 @runtime_checkable
@@ -19,3 +22,9 @@ class ToolRegistry(Protocol):
     def find(self, name: str) -> Tool | None:
         """The tool of this name, which is one of `tools`; None if there is none."""
         ...
+
+
+def named(tools: Sequence[Tool]) -> dict[str, Any]:
+    """These tools as ``run.started`` records them; empty if there are none."""
+    names = [tool.name for tool in tools[:NAMED]]
+    return {"tools": names} if names else {}
