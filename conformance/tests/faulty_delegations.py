@@ -10,7 +10,7 @@ from typing import Any
 
 from agentic_kernel import CannotStart, Task, TaskExists, TaskStatus
 from agentic_kernel_engine import Host, Job
-from agentic_kernel_engine.seams.delegation import DelegationRefused, OnRuntime
+from agentic_kernel_engine.seams import DelegationRefused, OnRuntime
 from agentic_kernel_engine.waiting import asked
 
 

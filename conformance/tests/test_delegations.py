@@ -11,7 +11,7 @@ from agentic_kernel_conformance import DelegationContract, DelegationFeatures
 from agentic_kernel_conformance.delegation_family import Family
 from agentic_kernel_conformance.delegation_household import Agents, Make
 from agentic_kernel_engine import Host, Router
-from agentic_kernel_engine.seams.delegation import ChildTasks, OnRuntime
+from agentic_kernel_engine.seams import ChildTasks, OnRuntime
 
 from .dict_runtime import DictRuntime
 from .dict_work import DictWork

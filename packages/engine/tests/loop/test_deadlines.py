@@ -18,7 +18,7 @@ from agentic_kernel_engine.plans.action import Action, FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.ending import PlannerError
 from agentic_kernel_engine.plans.limits import Limits
 from agentic_kernel_engine.plans.plan import Delta, Plan, Usage
-from agentic_kernel_engine.seams.delegation import OnRuntime
+from agentic_kernel_engine.seams.on_runtime import OnRuntime
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
 from agentic_kernel_engine.tools import deadline

@@ -18,12 +18,9 @@ from agentic_kernel_engine.plans.action import Action, Delegate, FinalAnswer, Th
 from agentic_kernel_engine.plans.ending import End
 from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.plans.reasons import StopReason
-from agentic_kernel_engine.seams.delegation import (
-    ChildTasks,
-    Delegation,
-    DelegationRefused,
-    OnRuntime,
-)
+from agentic_kernel_engine.seams.child_tasks import ChildTasks
+from agentic_kernel_engine.seams.delegation import Delegation, DelegationRefused
+from agentic_kernel_engine.seams.on_runtime import OnRuntime
 from agentic_kernel_engine.seams.planner import Context, Forecast, Planner
 from agentic_kernel_engine.tools.call import Invocation
 from agentic_kernel_engine.tools.tool import tool

@@ -14,7 +14,7 @@ from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.decision import Decision, require_approval
 from agentic_kernel_engine.providers import Asked, actions_of
-from agentic_kernel_engine.seams.delegation import ChildTasks
+from agentic_kernel_engine.seams.child_tasks import ChildTasks
 from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.middleware import Recovery
 from agentic_kernel_engine.seams.middlewares import Retry, ToolTimeout

@@ -14,8 +14,8 @@ from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.decision import Decision
 from agentic_kernel_engine.plans.limits import Limits, Remaining
 from agentic_kernel_engine.plans.plan import Delta
+from agentic_kernel_engine.seams.child_tasks import ChildTasks
 from agentic_kernel_engine.seams.compactor import Compaction
-from agentic_kernel_engine.seams.delegation import ChildTasks
 from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.memory import Item, Memory
 from agentic_kernel_engine.seams.memory_governor import Proposal

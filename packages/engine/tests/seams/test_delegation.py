@@ -12,12 +12,9 @@ import pytest
 from agentic_kernel import CannotStart, Dispatch, Kill, Pause, Task, TaskStatus, apply
 from agentic_kernel_engine import Host, Limits, Loop
 from agentic_kernel_engine.plans.action import Delegate, FinalAnswer, PushGoal, Thought, ToolCall
-from agentic_kernel_engine.seams.delegation import (
-    ChildTasks,
-    DelegationRefused,
-    OnRuntime,
-    _wanted,
-)
+from agentic_kernel_engine.seams.child_tasks import ChildTasks
+from agentic_kernel_engine.seams.delegation import DelegationRefused, decisions_for
+from agentic_kernel_engine.seams.on_runtime import OnRuntime
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
 
@@ -219,8 +216,8 @@ def test_a_child_is_told_last_what_it_asks_for_now() -> None:
     running = apply(new_task(), Dispatch(), now)
     child = apply(running, Pause(notes={"engine/waiting_for": asks}), now)
     decisions = [{"digest": "now"}, {"digest": "later"}, {"digest": "now", "by": "ann"}]
-    assert _wanted(child, decisions) == [decisions[1], decisions[0], decisions[2]]
-    assert _wanted(apply(running, Kill(), now), decisions) == []
+    assert decisions_for(child, decisions) == [decisions[1], decisions[0], decisions[2]]
+    assert decisions_for(apply(running, Kill(), now), decisions) == []
 
 
 async def test_somebody_elses_child_can_neither_be_joined_nor_cancelled(runner: Runner) -> None:

@@ -12,7 +12,7 @@ from agentic_kernel_engine import Host, Job, Limits, Loop
 from agentic_kernel_engine.host.approvals_transport import InMemoryApprovals
 from agentic_kernel_engine.host.polling import ASKED_EVERY, CLAIM_EVERY
 from agentic_kernel_engine.plans.action import Delegate, FinalAnswer, ToolCall
-from agentic_kernel_engine.seams.delegation import OnRuntime
+from agentic_kernel_engine.seams.on_runtime import OnRuntime
 from agentic_kernel_engine.seams.planner import Context
 
 from ..conftest import LookedAt, Until

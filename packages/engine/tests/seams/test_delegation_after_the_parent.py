@@ -10,7 +10,7 @@ import pytest
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Host, Job, Loop
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
-from agentic_kernel_engine.seams.delegation import OnRuntime
+from agentic_kernel_engine.seams.on_runtime import OnRuntime
 
 from ..conftest import Crash
 from ..delegating import Held, Roles, join, spawn, told

@@ -33,8 +33,9 @@ from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason, refuse_notes
 from ..plans.transcript import Turn
 from ..principal import NOBODY, Principal
 from ..seams.capabilities import AgentTools, CapabilityRegistry, check_options
+from ..seams.child_tasks import ChildTasks
 from ..seams.compactor import Compactor
-from ..seams.delegation import ChildTasks, Delegation, Metering
+from ..seams.delegation import Delegation, Metering
 from ..seams.memory import Memory
 from ..seams.memory_governor import MemoryGovernor
 from ..seams.middleware import Hooks

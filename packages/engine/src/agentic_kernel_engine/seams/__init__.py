@@ -22,18 +22,9 @@ from .capabilities import (
     UnknownAgent,
     UnknownCapability,
 )
+from .child_tasks import ChildTasks
 from .compactor import Compaction, Compactor, WindowCompactor
-from .delegation import (
-    ChildTasks,
-    Deciding,
-    Delegation,
-    DelegationRefused,
-    EndsChildren,
-    OnRuntime,
-    Spawning,
-    Waiting,
-    child_of,
-)
+from .delegation import Delegation, DelegationRefused, EndsChildren, child_of
 from .memory import (
     MAX_TEXT,
     Export,
@@ -52,6 +43,7 @@ from .memory import (
 )
 from .memory_governor import MemoryGovernor, Proposal, SessionMemoryGovernor
 from .middleware import Middleware, Recovery
+from .on_runtime import Deciding, OnRuntime, Spawning, Waiting
 from .planner import AsksModel, Context, Counting, Forecast, Planner, TakesOptions, model_of
 from .planners import RuleBasedPlanner, ScriptedPlanner, Streamed
 from .policies import STRICTNESS, BasicPolicy, PermissionPolicy, PolicyPipeline, RiskPolicy

@@ -14,7 +14,8 @@ from ..tools.deadline import LEAST, Timed
 from ..tools.exceptions import Unfinished
 from ..tools.tool import Tool, ToolContext
 from ..waiting import asked, surfaced
-from .delegation import DelegationRefused, OnRuntime, child_of
+from .delegation import DelegationRefused, child_of
+from .on_runtime import OnRuntime
 
 if TYPE_CHECKING:
     from ..host.job import Job
