@@ -11,12 +11,8 @@ import pytest
 
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host, Loop, Record
-from agentic_kernel_engine.host.approvals_transport import (
-    Approvals,
-    Desk,
-    InMemoryApprovals,
-    Request,
-)
+from agentic_kernel_engine.host.approvals_transport import Approvals, InMemoryApprovals, Request
+from agentic_kernel_engine.host.desk import Desk
 from agentic_kernel_engine.plans.action import FinalAnswer
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
 

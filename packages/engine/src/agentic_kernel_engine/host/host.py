@@ -28,8 +28,9 @@ from ..store import Store
 from ..substrate import Metered, Substrate
 from . import inbox
 from .admission import Admission, Binding, Resolver
-from .approvals_transport import Approvals, Desk
+from .approvals_transport import Approvals
 from .decisions import Decisions
+from .desk import Desk
 from .family import Family
 from .history import history
 from .in_flight import answered

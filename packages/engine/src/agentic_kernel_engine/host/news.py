@@ -16,7 +16,7 @@ from ..faults import report
 from ..observer import Observer
 from ..plans.reasons import STOP_REASON, StopReason
 from ..record import Record
-from .approvals_transport import Desk
+from .desk import Desk
 from .history import PAGE
 from .parts import Parts
 
