@@ -17,7 +17,7 @@ import pytest
 import agentic_kernel_engine as engine
 from agentic_kernel import CannotStart, Task, TaskStatus
 from agentic_kernel_engine import Event, HostClosed, Job, StoreTraits
-from agentic_kernel_engine.host import admission
+from agentic_kernel_engine.host import resolver
 
 from ..closing import closed, draining
 from ..conftest import Acting, NewTask, TappedStore
@@ -629,7 +629,7 @@ async def test_a_resolver_that_ignores_its_cancellation_counts_as_none_when_its_
     async def act(job: Job) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr(admission, "RESOLVING", 0.02)
+    monkeypatch.setattr(resolver, "RESOLVING", 0.02)
     user, store, task, deaf = engine.Principal("user:1"), engine.MemoryStore(), new_task(), Deaf()
     await stored_for(user, store, task, verb)
     others = asyncio.all_tasks()

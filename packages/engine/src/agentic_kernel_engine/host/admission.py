@@ -6,20 +6,16 @@ Host that may take it finds the Task as it was.
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from agentic_kernel import CannotStart, InvalidValue
 
 from .. import edges, terms
-from ..errors import HostClosed
 from ..events import from_stored
-from ..faults import contained, log, reraise_own_cancellation
 from ..plans import vocabulary
 from ..principal import NOBODY, Principal
 from ..record import Record
@@ -28,16 +24,12 @@ from ..substrate import Acting, Limiting, Reading, Substrate
 from ..terms import Terms
 from ..waiting import field_text
 from .complaints import remember
+from .resolver import PrincipalResolver, Resolver
 
 if TYPE_CHECKING:
     from ..plans.limits import Limits
 
 _log = logging.getLogger(__name__)
-Resolver = Callable[[str, str], "Awaitable[Principal | None] | Principal | None"]
-"""A function from a principal's name and tenant to the principal as it is now, or to None if this
-Host may not act for it. For a Task that is bound to no principal, it is called with empty texts."""
-RESOLVING: Final = 10.0
-"""Seconds that a resolver may take; a longer wait counts as None."""
 REFUSED: Final = 2.0
 """Seconds for which the polling does not ask again about a principal that was refused."""
 _FIRST_EVENTS: Final = 16
@@ -135,19 +127,13 @@ class Admission:
         self._limits = _names(limiting and limiting.limit_names, "substrate.limit_names")
         self._reads = _names(reading and reading.reads, "substrate.reads")
         self._store = store
-        self._resolver = None if acts_for is None else edges.function(acts_for, "acts_for")
+        self._resolver = None if acts_for is None else PrincipalResolver(acts_for)
         self._given: dict[tuple[str, str], Binding] = {}
         """By name and tenant: the bindings of the principals of this Host's own dispatches."""
         self._complained: dict[tuple[str, str], None] = {}
-        self._faults: dict[tuple[str, str], None] = {}
         self._refusals: dict[tuple[str, str], float] = {}
         """By principal: until when the polling does not ask for it again."""
         self._now = time.monotonic
-        self._turned_away = False
-        self._asked: set[asyncio.Task[Any]] = set()
-        """The calls of the resolver that are under way; asyncio itself does not keep them."""
-        self._closed: set[asyncio.Future[None]] = set()
-        """For each caller that waits for the resolver, a future that ends its wait."""
         self._unreadable: dict[str, int] = {}
         """By Task: the step whose state the substrate could not read."""
 
@@ -181,7 +167,7 @@ class Admission:
         if principal is None:
             principal = named
             if self._resolver is not None and not principal.named:
-                found = await self._resolved("", "")
+                found = await self._resolver.principal("", "")
                 if found is None:
                     raise CannotStart(
                         "this Host has a resolver (acts_for), and it names no principal for a Task "
@@ -198,8 +184,8 @@ class Admission:
                     "again; give it a name, e.g. 'user:42'",
                 )
             who = principal.name, principal.tenant
-            asks = self._resolver is not None and principal.named
-            if asks and await self._resolved(*who) is None:
+            resolver = self._resolver if principal.named else None
+            if resolver is not None and await resolver.principal(*who) is None:
                 raise self._refused(task_id, *who)
         self._check_realm(named.tenant, task_id)
         given, granted = _checked(limits, grant)
@@ -243,6 +229,11 @@ class Admission:
             raise self._refused(task_id, *who)
         self._refusals.pop(who, None)
         return principal
+
+    def turn_away(self) -> None:
+        """End every question to the resolver with `HostClosed`, because the Host closes."""
+        if self._resolver is not None:
+            self._resolver.turn_away()
 
     def whose(self, record: Record) -> tuple[str, str]:
         """The name and the tenant in a record's terms; empty if there are none to be read."""
@@ -312,80 +303,11 @@ class Admission:
 
     async def _principal(self, name: str, tenant: str) -> Principal | None:
         if self._resolver is not None:
-            return await self._resolved(name, tenant)
+            return await self._resolver.principal(name, tenant)
         if (name, tenant) == (self._own.name, self._own.tenant):
             return self._own
         given = self._given.get((name, tenant))
         return None if given is None else given.principal
-
-    async def _resolved(self, name: str, tenant: str) -> Principal | None:
-        """The answer of the resolver; a fault of the resolver, and a wrong answer, count as None.
-
-        A named principal must come back with its own name and tenant.
-
-        Raises:
-            HostClosed: The Host was closed before the resolver had answered.
-        """
-        assert self._resolver is not None
-        if self._turned_away:
-            raise HostClosed
-        try:
-            found: Any = self._resolver(name, tenant)
-            if inspect.isawaitable(found):
-                found = await self._answer(found)
-            if found is None:
-                return None
-            principal = edges.instance(found, "acts_for()", Principal)
-            if (name or tenant) and (principal.name, principal.tenant) != (name, tenant):
-                raise InvalidValue(
-                    "acts_for()",
-                    f"gave {principal.name!r} of tenant {principal.tenant!r} for {name!r} of "
-                    f"{tenant!r}; give the same principal, or None",
-                )
-        except BaseException as fault:
-            reraise_own_cancellation(fault)
-            if self._turned_away:
-                raise HostClosed from None
-            if (name, tenant) not in self._faults:
-                remember(self._faults, (name, tenant), None)
-                said = "acts_for(%r, %r) failed, which counts as None (this is logged once)"
-                log(_log, fault, said, name, tenant)
-            return None
-        return principal
-
-    async def _answer(self, answer: Awaitable[Any]) -> Any:
-        """The answer of an async resolver. A resolver that is late, or whose caller is cancelled,
-        is cancelled and not waited for, because it may ignore that.
-
-        Raises:
-            TimeoutError: It did not answer in time, or the Host was closed meanwhile.
-        """
-        loop = asyncio.get_running_loop()
-        asked, closed = loop.create_task(contained(answer)), loop.create_future()
-        self._asked.add(asked)
-        asked.add_done_callback(self._answered)
-        self._closed.add(closed)
-        try:
-            await asyncio.wait(
-                (asked, closed), timeout=RESOLVING, return_when=asyncio.FIRST_COMPLETED
-            )
-            if asked.done():
-                return asked.result()
-            raise TimeoutError(f"no answer within {RESOLVING:g} seconds")
-        finally:
-            asked.cancel()
-            self._closed.discard(closed)
-
-    def _answered(self, asked: asyncio.Task[Any]) -> None:
-        self._asked.discard(asked)
-        if not asked.cancelled():
-            asked.exception()  # Retrieved here, because the caller may have stopped waiting.
-
-    def turn_away(self) -> None:
-        """End every question to the resolver with `HostClosed`, because the Host closes."""
-        self._turned_away = True
-        while self._closed:
-            self._closed.pop().set_result(None)
 
     def _refused(self, task_id: str, name: str, tenant: str) -> CannotStart:
         whom = "a Task without a principal"

@@ -27,7 +27,7 @@ from ..receipt import Receipt
 from ..store import Store
 from ..substrate import Metered, Substrate
 from . import inbox
-from .admission import Admission, Binding, Resolver
+from .admission import Admission, Binding
 from .approvals_transport import Approvals
 from .decisions import Decisions
 from .desk import Desk
@@ -41,6 +41,7 @@ from .parts import Parts
 from .polling import Polling
 from .queries import Queries, checked_id
 from .rerun import rerun
+from .resolver import Resolver
 from .takeover import TakeOver
 from .verbs import Verbs
 from .watching import Watching
