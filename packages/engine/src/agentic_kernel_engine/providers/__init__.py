@@ -59,7 +59,8 @@ from .logs import (
 )
 from .offers import OFFERS, Function, Offer, functions, offered
 from .options import FURTHER, AnswerOptions, loop_inputs
-from .planner import APIPlanner, PlannerOptions, SDKOptions, json_mapping, present
+from .planner import APIPlanner, json_mapping, present
+from .planner_options import PlannerOptions, SDKOptions
 from .pricing import Long, Price, price_of
 from .provider_planner import ProviderPlanner
 from .reader import Answer, Counted, Reader, Unusable, plan_of

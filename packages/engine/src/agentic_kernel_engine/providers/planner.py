@@ -9,7 +9,6 @@ from collections.abc import (
     AsyncGenerator,
     Awaitable,
     Callable,
-    Collection,
     Iterable,
     Mapping,
     Sequence,
@@ -18,7 +17,7 @@ from contextlib import aclosing, suppress
 from functools import partial
 from importlib import import_module
 from itertools import chain
-from typing import Any, ClassVar, Final, Generic, Self, TypedDict, TypeVar
+from typing import Any, ClassVar, Final, Self
 
 import msgspec
 
@@ -39,13 +38,14 @@ from .edges import check_flag, check_model, check_prices, check_seconds
 from .failures import Failures
 from .fields import check_fields
 from .forecast import input_bound
-from .hosted import HostedTool, hosted_tools
+from .hosted import hosted_tools
 from .instructions import instructions
 from .keywords import check_keywords
 from .offers import Function, functions, offered
 from .options import FURTHER, AnswerOptions, loop_inputs
 from .pacing import Pace
 from .patience import Patience
+from .planner_options import DEFAULTS
 from .pricing import Price, price_of
 from .provider_planner import Closing, Renaming
 from .reader import Answer, Counted, Reader, Unusable, plan_of, unshown
@@ -69,75 +69,6 @@ _CHOICES: Final = ("auto", "none", "required")
 """Values of ``tool_choice`` that name no function."""
 _OURS: Final = frozenset({"stream", "messages", "input", "contents"})
 """Fields of a request that ``extra_body`` cannot replace: its conversation, and its form."""
-
-C = TypeVar("C")
-
-
-class PlannerOptions(TypedDict, total=False):
-    """Keyword arguments of every provider's planner."""
-
-    api_key: str | None
-    """None for the environment variable of the provider."""
-    timeout: float
-    """Seconds without data from the server until the call fails; without ``stream``, for the whole
-    answer. 120 by default."""
-    max_tokens: int | None
-    """See `AnswerOptions`. A Task overrides this option and the next seven by
-    ``<provider>/<name>`` in its metadata."""
-    temperature: float | None
-    system: str | None
-    tool_choice: str
-    seed: int | None
-    """An API that does not have this option, or one of the next three, refuses it."""
-    top_p: float | None
-    stop: str | Sequence[str] | None
-    effort: str | None
-    stream: bool
-    """True (the default) to receive the answer piece by piece."""
-    offers: Collection[str]
-    """Names of the Loop's actions that the planner offers to the model as functions; see
-    `agentic_kernel_engine.providers.OFFERS`."""
-    prices: Mapping[str, Price] | None
-    """Prices by model; None for those of the provider."""
-    hosted: Sequence[HostedTool] | Mapping[HostedTool, Any]
-    """Tools that the vendor runs, e.g. ``["web_search"]``; a mapping has further fields of each."""
-    context_tokens: int | None
-    """Tokens of the model's context: `worst_case` counts no prompt as longer. None if only the
-    length of the prompt is the bound."""
-    parallel_tool_calls: bool
-    """True (the default) if one answer may call several functions. If the API does not know this
-    option, only the first call of an answer counts."""
-
-
-class SDKOptions(PlannerOptions, Generic[C], total=False):
-    """Further keyword arguments of a planner whose SDK has a client of type ``C``."""
-
-    base_url: str | None
-    """The server's address; None for the environment variable of the provider, or else for the
-    vendor's own server."""
-    client: C | None
-    """A client of your own, used instead of the default one; the planner never closes it. It keeps
-    its HTTP timeouts and how it treats redirects and compressed responses. ``api_key`` and
-    ``base_url`` cannot be given with it."""
-    extra_body: Mapping[str, Any] | None
-    """Further fields of each request, by the API's names, e.g. for a compatible server. They
-    override the planner's own fields; only ``tools`` are added to the other tools. The conversation
-    and ``stream`` are refused."""
-
-
-_DEFAULTS: Final[Mapping[str, Any]] = {
-    "timeout": 120.0,
-    "max_tokens": None,
-    "temperature": None,
-    "system": None,
-    "tool_choice": "auto",
-    "stream": True,
-    "offers": (),
-    "hosted": (),
-    "prices": None,
-    "context_tokens": None,
-    "parallel_tool_calls": True,
-}
 
 
 class APIPlanner(Accepting, AsksModel, Counting, Forecast, TakesOptions, Renaming, Closing):
@@ -205,8 +136,8 @@ class APIPlanner(Accepting, AsksModel, Counting, Forecast, TakesOptions, Renamin
 
     def __init__(self, model: str, options: Mapping[str, Any]) -> None:
         keywords = {"client", *self.client.keywords, *self.mappings, *self.own, *FURTHER}
-        given: dict[str, Any] = {**_DEFAULTS, **options}
-        check_keywords(type(self).__name__, given, {"model", *_DEFAULTS, *keywords})
+        given: dict[str, Any] = {**DEFAULTS, **options}
+        check_keywords(type(self).__name__, given, {"model", *DEFAULTS, *keywords})
         check_model(model)
         check_seconds(given["timeout"])
         check_flag(given["stream"], "stream")
