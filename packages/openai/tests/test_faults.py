@@ -14,7 +14,7 @@ import pytest
 from agentic_kernel import Task
 from agentic_kernel_engine import tool
 from agentic_kernel_engine.loop import NOTHING_USED, Delta, FinalAnswer, Plan
-from agentic_kernel_engine.providers import planner as planner_module
+from agentic_kernel_engine.providers import stream_events
 from agentic_kernel_engine.providers.patience import Patience
 from agentic_kernel_openai import OpenAIRuntime
 from integration.peers.exchange import Exchange
@@ -329,7 +329,7 @@ async def test_a_chat_that_has_its_end_is_an_answer_though_its_stream_has_none(
 ) -> None:
     """The last event is ``[DONE]``, and the usage comes before it."""
     if held and not counted:
-        monkeypatch.setattr(planner_module, "USAGE_SECONDS", 0.05)
+        monkeypatch.setattr(stream_events, "USAGE_SECONDS", 0.05)
 
     def act(exchange: Exchange) -> None:
         exchange.head(200)

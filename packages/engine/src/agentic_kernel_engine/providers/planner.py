@@ -8,15 +8,12 @@ from abc import abstractmethod
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
-    Callable,
-    Iterable,
     Mapping,
     Sequence,
 )
 from contextlib import aclosing, suppress
 from functools import partial
 from importlib import import_module
-from itertools import chain
 from typing import Any, ClassVar, Final, Self
 
 import msgspec
@@ -51,18 +48,12 @@ from .provider_planner import Closing, Renaming
 from .reader import Answer, Counted, Reader, Unusable, plan_of, unshown
 from .sampling import check_tokens
 from .secrets import Redactor, secrets_in
+from .stream_events import next_pieces, read_rest, read_usage
 from .strict import in_words
 from .transport import Responses
 
-REST_SECONDS: Final = 0.1
-"""Seconds to read the rest of a response after the end of its answer: only a response that was read
-to its end leaves its connection for the next call."""
-USAGE_SECONDS: Final = 2.0
-"""The most seconds that the usage may come after the end of a streamed answer."""
 COUNT_SECONDS: Final = 10.0
 """The most seconds that the vendor may take to count a prompt."""
-
-_END: Final = object()
 _LOST: Final = (names.TIMEOUT, names.CONNECTION)
 """Failures that do not harm an answer which has its end."""
 _CHOICES: Final = ("auto", "none", "required")
@@ -381,7 +372,7 @@ class APIPlanner(Accepting, AsksModel, Counting, Forecast, TakesOptions, Renamin
             if not self._streams:
                 reader.whole(response)
             while self._streams and not (reader.done or reader.ended):
-                event = _next(response, reader, opened, begun=begun)
+                event = next_pieces(response, reader, opened, begun=begun)
                 pieces = await patience.wait(longest, event)
                 if pieces is None:
                     break
@@ -394,10 +385,10 @@ class APIPlanner(Accepting, AsksModel, Counting, Forecast, TakesOptions, Renamin
                     begun = True
                     yield Delta("", usage=self._priced(bound))
             if reader.done and self._streams:
-                await _rest(response, reader, patience)
+                await read_rest(response, reader, patience)
             elif reader.ended:
                 try:
-                    await _usage(response, reader, patience)
+                    await read_usage(response, reader, patience)
                 except Exception as error:
                     code = self._failure(error, response, reader, opened).code
                     if code.rpartition("/")[2] not in _LOST:
@@ -569,65 +560,6 @@ def _check_texts(*texts: str) -> None:
                 values.check_text(text, "the answer")
             except InvalidValue as error:
                 raise Malformed(str(error)) from error
-
-
-async def _next(
-    response: Any, reader: Reader, opened: list[Any], *, begun: bool
-) -> Iterable[Delta] | None:
-    """Read events until one has a piece of the answer; return its pieces, or None at the end.
-
-    An event also counts if it is the first to tell the usage of the answer: it has no pieces then.
-
-    Args:
-        opened: Collects the HTTP responses, if the SDK sends its request only here.
-        begun: True if that usage is known already.
-    """
-    while not (reader.done or reader.ended):
-        if opened:
-            event = await anext(response, _END)
-        else:
-            with Responses(opened):
-                event = await anext(response, _END)
-        if event is _END:
-            return None
-        pieces = iter(reader.read(event))
-        first = next(pieces, None)
-        if first is not None:
-            return chain((first,), pieces)
-        if not begun and reader.begun() is not None:
-            return ()
-    return None
-
-
-async def _rest(response: Any, reader: Reader, patience: Patience) -> None:
-    """Read the rest of a stream for at most `REST_SECONDS`; ignore errors of the connection."""
-    event: Any = _END
-    with suppress(Exception):
-        event = await patience.wait(REST_SECONDS, anext(response, _END))
-    if event is not _END:
-        reader.after(event)
-
-
-async def _usage(response: Any, reader: Reader, patience: Patience) -> None:
-    """Read the rest of a stream whose answer has ended, because its usage may follow.
-
-    A server may send neither its usage nor the end of the stream.
-
-    Raises:
-        TimeoutError: The usage did not come within `USAGE_SECONDS`, or the end of the stream within
-            `REST_SECONDS` after that.
-    """
-    if reader.count is None:
-        await patience.wait(
-            USAGE_SECONDS, _after(response, reader, lambda: reader.count is not None)
-        )
-    await patience.wait(REST_SECONDS, _after(response, reader, lambda: False))
-
-
-async def _after(response: Any, reader: Reader, is_enough: Callable[[], bool]) -> None:
-    """Read the events after the end of an answer."""
-    while not is_enough() and (event := await anext(response, _END)) is not _END:
-        reader.after(event)
 
 
 def _about(context: Context) -> int:
