@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.loop import planner_calls
+from agentic_kernel_engine.loop import planner_calls, streamed_answers
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.plans.action import (
     ACTIONS,
@@ -149,7 +149,7 @@ async def test_an_answer_that_could_not_be_read_back_is_refused(runner: Runner, 
 async def test_a_stream_of_empty_pieces_ends(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planner_calls, "LENGTH", 100)
+    monkeypatch.setattr(streamed_answers, "LENGTH", 100)
     pieces = [""] * 101
     done = await runner.run(Streamed(*pieces, plan=FinalAnswer(1)))
     assert done.failure is not None

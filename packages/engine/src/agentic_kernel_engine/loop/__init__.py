@@ -110,8 +110,9 @@ from .continuation import CONTINUES, SESSION, continued, lineage, on_behalf
 from .final_answer import Answer, AnswerForms
 from .ledger import Ledger
 from .loop import Loop
-from .planner_calls import LENGTH, plan_of
+from .planner_calls import plan_of
 from .replay import Outcome, Replay, outcome, replay
+from .streamed_answers import LENGTH
 from .streams import TurnText
 
 __all__ = [

@@ -21,22 +21,20 @@ from ..faults import Stray, contained, is_a, not_unwinding, origin, text_of
 from ..plans import vocabulary
 from ..plans.action import ACTIONS, TEXTS, FinalAnswer, ToolCall
 from ..plans.ending import End, PlannerError
-from ..plans.limits import unaffordable
-from ..plans.plan import LARGEST, NOTHING_USED, Delta, Plan, Usage
+from ..plans.limits import check_usage, unaffordable
+from ..plans.plan import NOTHING_USED, Plan, Usage
 from ..plans.reasons import StopReason
 from ..seams.agent_tool import unless
 from ..seams.middleware import Hooks
 from ..seams.planner import Context, Counting, Forecast, Planner
-from ..tools.deadline import BoundedStream, DeadlinePassed, bounded
+from ..tools.deadline import DeadlinePassed, bounded
 from . import retries
+from .bad_answers import WANTED, bad_plan, kind_of_value, not_awaitable
 from .budget_cuts import make_room
 from .run import LoopRun
 from .state import AtHand
-from .streams import Stream, TurnText
+from .streamed_answers import INTERRUPTED, record_cut, streamed
 
-LENGTH: Final = 4_000_000
-"""The most bytes of JSON of the pieces of one answer; a longer answer is taken to be endless. A
-piece without text counts as one byte."""
 KEPT: Final = 4_500_000
 """The most bytes of JSON of a plan, because the state keeps it until it is carried out."""
 FINAL: Final = 8_000_000
@@ -47,12 +45,7 @@ NAME: Final = 512
 CheckedPlan = tuple[Plan, msgspec.Raw]
 """A plan and its JSON form as of now, because foreign code may change the values in the plan."""
 
-_INTERRUPTED: Final = object()
 _read_back = msgspec.json.Decoder(Plan).decode
-_encode = msgspec.json.Encoder().encode
-_WANTED: Final = (
-    "it must give an action, several, a Plan, or a stream of pieces (Delta) that ends with one"
-)
 
 
 class PlannerCalls:
@@ -75,7 +68,7 @@ class PlannerCalls:
         if forecast is None:
             return NOTHING_USED
         worst = forecast.worst_case(context)
-        _check_usage(worst, "engine/bad_forecast")
+        check_usage(worst, "engine/bad_forecast")
         return worst
 
     def next(self, run: LoopRun, context: Context) -> Usage | None:
@@ -137,7 +130,7 @@ class PlannerCalls:
             await run.checkpoint()
         if tokens is None:
             return worst
-        _check_usage(Usage(tokens), "engine/bad_forecast")
+        check_usage(Usage(tokens), "engine/bad_forecast")
         context.prompt_tokens = tokens
         return self.forecast(context)
 
@@ -158,13 +151,13 @@ class PlannerCalls:
                     run.turn_text.fade()
                 answer: Any = (context.planner or self._planner).plan(context)
                 if hasattr(answer, "__aiter__"):
-                    answer = self._stream(run, cast("AsyncIterator[Any]", answer))
+                    answer = streamed(run, cast("AsyncIterator[Any]", answer))
                 elif not hasattr(answer, "__await__"):
-                    raise _not_awaitable(answer)
+                    raise not_awaitable(answer)
                 elif run.limits.max_seconds is not None:
                     answer = self._in_time(run, answer)
                 answer = await answer
-                if answer is _INTERRUPTED:
+                if answer is INTERRUPTED:
                     return None
                 if type(answer) is Plan and answer.usage is not NOTHING_USED:
                     run.known = answer.usage  # It counts even if the plan cannot be used.
@@ -219,60 +212,10 @@ class PlannerCalls:
         except DeadlinePassed as late:
             told = getattr(late.__cause__, "usage", None) if late.begun else NOTHING_USED
             if told is not None:
-                _check_usage(told, "engine/bad_plan")
+                check_usage(told, "engine/bad_plan")
                 run.known = told
-            _interrupted(run, run.state.said)
+            record_cut(run, run.state.said)
             raise run.end_at(StopReason.TIMEOUT) from None
-
-    async def _stream(self, run: LoopRun, pieces: AsyncIterator[Any]) -> Any:
-        """The last piece of a stream; the other pieces are emitted as they come.
-
-        A pause that waits ends the stream at its next piece: the text so far is kept, for a planner
-        that can continue it. If the pause is withdrawn meanwhile, the result is `_INTERRUPTED`.
-
-        Raises:
-            End: The run's time is over before the plan; the stream was ended.
-        """
-        if run.turn_text is None:
-            run.turn_text = TurnText(run.job)
-        job, stream = run.job, Stream(run.turn_text, run.state.said)
-        length = len(_encode(run.state.said))
-        if run.limits.max_seconds is not None:
-            pieces = BoundedStream(pieces, run, f"a planner's stream for task {run.task.id}")
-        try:
-            async for piece in pieces:
-                if not isinstance(piece, Delta):
-                    return piece
-                if piece.usage is not None:
-                    _check_usage(piece.usage, "engine/bad_plan")
-                    run.known = piece.usage
-                try:
-                    length += max(_length(piece), 1)
-                    if length <= LENGTH and (piece.text or piece.usage is None):
-                        stream.tell(piece)
-                except InvalidValue as error:
-                    raise _bad_plan(f"the planner's stream gave a bad Delta: {error}") from error
-                if length > LENGTH:
-                    raise PlannerError(
-                        "engine/endless_answer",
-                        f"no end after {LENGTH:,} bytes of JSON; lower the planner's limit of "
-                        "output tokens",
-                    )
-                if run.out_of_time:
-                    _interrupted(run, stream.text)
-                    raise run.end_at(StopReason.TIMEOUT)
-                if job.stopping:
-                    run.state.said = _interrupted(run, stream.text)
-                    await run.checkpoint()
-                    return _INTERRUPTED
-        except DeadlinePassed:
-            _interrupted(run, stream.text)
-            raise run.end_at(StopReason.TIMEOUT) from None
-        finally:
-            close = getattr(pieces, "aclose", None)
-            if close is not None:
-                await close()
-        raise _bad_plan(f"the planner's stream ended without a plan; {_WANTED}")
 
 
 async def _count(counting: Counting, run: LoopRun, context: Context) -> int | None:
@@ -308,24 +251,6 @@ def take_up(run: LoopRun, plan: Plan, form: msgspec.Raw) -> AtHand:
     return AtHand(plan, [])
 
 
-def _interrupted(run: LoopRun, text: str) -> str:
-    """Record and return the text so far, and count the usage of the call."""
-    run.record(vocabulary.RUN_CUT, text=text, **retries.count(run, run.known))
-    return text
-
-
-def _bad_plan(message: str) -> PlannerError:
-    """The error about an answer of a planner that is no plan."""
-    return PlannerError("engine/bad_plan", message)
-
-
-def _not_awaitable(answer: object) -> PlannerError:
-    return _bad_plan(
-        f"plan() of the planner gave a {kind_of_value(answer)}, which cannot be awaited; write "
-        f"'async def plan', and {_WANTED}"
-    )
-
-
 def _use_of(error: Exception, run: LoopRun) -> tuple[Exception, Usage | None]:
     """A failure of a planner, and the usage of the failed call; None if that is not known.
 
@@ -336,7 +261,7 @@ def _use_of(error: Exception, run: LoopRun) -> tuple[Exception, Usage | None]:
     if used is None:
         return error, None
     try:
-        _check_usage(used, "engine/bad_plan")
+        check_usage(used, "engine/bad_plan")
     except PlannerError as wrong:
         if own is None:
             return error, None  # The error says already that the plan's usage is impossible.
@@ -357,28 +282,6 @@ def _covers(reserved: Usage, worst: Usage) -> bool:
     )
 
 
-def _length(piece: Delta) -> int:
-    """The length of a piece in bytes of JSON.
-
-    Raises:
-        InvalidValue: A part of it is not text, or cannot be stored.
-    """
-    for name in ("text", "channel"):
-        text = getattr(piece, name)
-        if type(text) is not str:
-            raise InvalidValue(f"Delta.{name}", f"is a {kind_of_value(text)}; give a string")
-        if text and not (text.isascii() and "\0" not in text):
-            values.check_text(text, f"Delta.{name}")
-    if piece.at is not None:
-        edges.whole(piece.at, "Delta.at", 0, LARGEST)
-    return len(_encode(piece.text)) - 2
-
-
-def kind_of_value(value: object) -> str:
-    """The type of a value, for a message."""
-    return "None" if value is None else type(value).__name__[:80]
-
-
 def plan_of(answer: Any) -> Plan:
     """The plan of `checked_plan`."""
     return checked_plan(answer)[0]
@@ -397,7 +300,7 @@ def checked_plan(answer: Any, run: LoopRun | None = None) -> CheckedPlan:
     if isinstance(answer, Plan):
         plan = answer
         if not isinstance(plan.actions, (tuple, list)):
-            raise _bad_plan(
+            raise bad_plan(
                 f"actions of the planner's Plan is a {kind_of_value(plan.actions)}; give a tuple "
                 "of actions"
             )
@@ -406,7 +309,7 @@ def checked_plan(answer: Any, run: LoopRun | None = None) -> CheckedPlan:
     elif isinstance(answer, (list, tuple)):
         plan = Plan(tuple(answer))
     else:
-        raise _bad_plan(f"the planner gave a {kind_of_value(answer)}; {_WANTED}")
+        raise bad_plan(f"the planner gave a {kind_of_value(answer)}; {WANTED}")
     if run is not None:
         run.refused = ""
         if len(plan.actions) > run.limits.max_calls_per_answer:
@@ -434,7 +337,7 @@ def checked_plan(answer: Any, run: LoopRun | None = None) -> CheckedPlan:
                     _check_texts(action, TEXTS[FinalAnswer], f"actions[{index}].")
                 values.check(action.output, f"actions[{index}].output")
             elif type(action) not in ACTIONS:
-                raise _bad_plan(
+                raise bad_plan(
                     f"actions[{index}] of the planner's answer is a {kind_of_value(action)} and no "
                     f"action; use one of {', '.join(each.__name__ for each in ACTIONS)}"
                 )
@@ -444,7 +347,7 @@ def checked_plan(answer: Any, run: LoopRun | None = None) -> CheckedPlan:
         if plan.provider is not None:
             values.check(plan.provider, "provider")
         if plan.usage is not NOTHING_USED:
-            _check_usage(plan.usage, "engine/bad_plan")
+            check_usage(plan.usage, "engine/bad_plan")
         form = values.encode_checked(plan, "plan")
         if len(form) > (FINAL if final else KEPT):
             raise InvalidValue(
@@ -455,7 +358,7 @@ def checked_plan(answer: Any, run: LoopRun | None = None) -> CheckedPlan:
         # The run goes on with a copy, which the planner cannot change, as a later entry reads it.
         return _read_back(form), msgspec.Raw(form)
     except (InvalidValue, TypeError, RecursionError, msgspec.MsgspecError) as error:
-        raise _bad_plan(f"the planner's answer cannot be stored: {text_of(error)}") from error
+        raise bad_plan(f"the planner's answer cannot be stored: {text_of(error)}") from error
 
 
 _PLAN_TEXTS: Final = (("text", False), ("reasoning", False), ("model", False))
@@ -487,22 +390,3 @@ def _refused(plan: Plan, run: LoopRun) -> Plan:
         "most important ones first, the others in your next answers."
     )
     return Plan((), plan.text, plan.reasoning, plan.usage, model=plan.model)
-
-
-def _check_usage(usage: Any, code: str) -> None:
-    """Refuse an impossible usage, because it would lift the limits or could not be stored.
-
-    Raises:
-        PlannerError: It is not a `Usage`, or a field of it is not a number from 0 to `LARGEST`.
-    """
-    if not isinstance(usage, Usage):
-        raise PlannerError(code, f"the usage is a {type(usage).__name__}; give a Usage")
-    for name in Usage.__struct_fields__:
-        used = getattr(usage, name)
-        if type(used) not in ((int, float) if name == "cost" else (int,)) or not (
-            0 <= used <= LARGEST
-        ):
-            shown = edges.came(used)
-            raise PlannerError(
-                code, f"usage.{name} must be a number from 0 to {LARGEST:,}, not {shown}"
-            )

@@ -15,6 +15,7 @@ from agentic_kernel import InvalidValue
 
 from .. import edges
 from .action import Action, ToolCall
+from .ending import PlannerError
 from .observation import Observation
 from .plan import LARGEST, NOTHING_USED, Usage
 from .reasons import StopReason
@@ -147,6 +148,25 @@ class Spent(msgspec.Struct, gc=False, omit_defaults=True):
             self.input_tokens, self.output_tokens, self.cached_tokens, self.reasoning_tokens,
             self.cost,
         )  # fmt: skip
+
+
+def check_usage(usage: Any, code: str) -> None:
+    """Refuse an impossible usage, because it would lift the limits or could not be stored.
+
+    Raises:
+        PlannerError: It is not a `Usage`, or a field of it is not a number from 0 to `LARGEST`.
+    """
+    if not isinstance(usage, Usage):
+        raise PlannerError(code, f"the usage is a {type(usage).__name__}; give a Usage")
+    for name in Usage.__struct_fields__:
+        used = getattr(usage, name)
+        if type(used) not in ((int, float) if name == "cost" else (int,)) or not (
+            0 <= used <= LARGEST
+        ):
+            shown = edges.came(used)
+            raise PlannerError(
+                code, f"usage.{name} must be a number from 0 to {LARGEST:,}, not {shown}"
+            )
 
 
 def failed_too_often(limits: Limits, spent: Spent) -> bool:
