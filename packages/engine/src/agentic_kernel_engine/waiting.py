@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 WAITING_FOR: Final = "engine/waiting_for"
 """The note that says what a Task paused with the reason ``interrupt`` waits for."""
-PAUSE: Final = "pause"
-"""Type of the decision that asks for a pause at the next safe point."""
 ANSWER: Final = "engine/answer"
 """A decision in the inbox that answers a question. Data: ``text``, ``by``."""
 
@@ -172,13 +170,3 @@ def field_text(entry: Mapping[str, Any], name: str) -> str:
     """A field of a stored decision or principal; "" if the field is not text."""
     value = entry.get(name, "")
     return value if isinstance(value, str) else ""
-
-
-def pause_waits(record: Record) -> bool:
-    """True if a pause request waits in the record's inbox."""
-    return any(entry["type"] == PAUSE for entry in record.inbox)
-
-
-def without_pause(inbox: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
-    """The inbox without its pause requests."""
-    return tuple(entry for entry in inbox if entry["type"] != PAUSE)

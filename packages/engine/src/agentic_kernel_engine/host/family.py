@@ -22,9 +22,10 @@ from agentic_kernel import (
 )
 
 from .. import values
+from ..pause_request import pause_waits
 from ..receipt import Receipt
 from ..record import Record
-from ..waiting import asked, children_asking, pause_waits, waits_in_vain
+from ..waiting import asked, children_asking, waits_in_vain
 from .admission import Binding, inherited
 from .ending import exhausted
 from .live_runs import Arrival, LiveRuns

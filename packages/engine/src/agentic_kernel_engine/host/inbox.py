@@ -16,9 +16,10 @@ from agentic_kernel.frozen import freeze
 from .. import edges, values
 from ..errors import InboxFull
 from ..events import Checked
+from ..pause_request import PAUSE
 from ..plans import vocabulary
 from ..record import Record
-from ..waiting import PAUSE, asked, decides, digests, field_text, request_of
+from ..waiting import asked, decides, digests, field_text, request_of
 
 InboxEntry = Mapping[str, Any]
 MOST_ENTRIES: Final = 256

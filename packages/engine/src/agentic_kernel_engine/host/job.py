@@ -13,10 +13,10 @@ from agentic_kernel.frozen import EMPTY_DICT
 from .. import edges, values
 from ..cursor import Cursor
 from ..events import Checked, Event
+from ..pause_request import without_pause
 from ..principal import Principal
 from ..receipt import Receipt
 from ..terms import NONE, Terms, decoded
-from ..waiting import without_pause
 from .run import EventLike, Run
 
 if TYPE_CHECKING:

@@ -24,11 +24,11 @@ from ..errors import (
 )
 from ..events import Event
 from ..faults import Stray, contained, is_a, log, report, reraise_own_cancellation, said, strays
+from ..pause_request import pause_waits, without_pause
 from ..principal import NOBODY
 from ..readback import landed
 from ..record import Record
 from ..substrate import Accepting, Cleaning, Substrate
-from ..waiting import pause_waits, without_pause
 from . import inbox
 from .admission import Admission
 from .change import STALLED, Decide, Decided, change, successor

@@ -28,11 +28,11 @@ from ..cursor import Cursor
 from ..errors import Conflict, StoreError, UnknownOutcome
 from ..events import Checked, Event
 from ..faults import reraise_own_cancellation, said
+from ..pause_request import pause_waits, without_pause
 from ..plans.reasons import STOP_REASON, StopReason
 from ..principal import Principal
 from ..readback import BUSY, landed
 from ..record import Record
-from ..waiting import pause_waits, without_pause
 from .change import LOOKS, acknowledged
 from .emitted import Emitted, Piece, checked, plain
 from .flushing import Flushing

@@ -34,13 +34,14 @@ from .. import edges, values
 from .. import events as vocabulary
 from ..errors import Conflict, StoreError, UnknownOutcome, Unreadable
 from ..events import Event, from_stored
+from ..pause_request import PAUSE, pause_waits, without_pause
 from ..plans import vocabulary as plans
 from ..plans.lineage import DEPTH, PARENT, depth
 from ..readback import landed, patiently, read_back
 from ..receipt import Effect, Receipt
 from ..record import FENCED, Record, owner_name
 from ..search import check_labels
-from ..waiting import PAUSE, WAITING_FOR, pause_waits, without_pause
+from ..waiting import WAITING_FOR
 from . import inbox
 from .admission import Binding
 from .change import Change, Decide, Decided, change, successor

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from agentic_kernel import IllegalTransition, InvalidValue, Task, TaskNotFound, TaskStatus
 from agentic_kernel_engine import Host, HostClosed, InboxFull, Record
-from agentic_kernel_engine.waiting import pause_waits
+from agentic_kernel_engine.pause_request import pause_waits
 
 from ..errors import Refused, not_found
 from ..forwarding import Lost
