@@ -13,9 +13,11 @@ from agentic_kernel import CannotStart, Task
 from agentic_kernel_engine import Event, Host, HostClosed, Job, Loop
 from agentic_kernel_engine.edges import optional
 from agentic_kernel_engine.providers import APIPlanner
-from agentic_kernel_engine.seams.delegation import ChildTasks, EndsChildren, Metering, OnRuntime
+from agentic_kernel_engine.seams.child_tasks import ChildTasks
+from agentic_kernel_engine.seams.delegation import EndsChildren, Metering
 from agentic_kernel_engine.seams.middleware import Middleware
 from agentic_kernel_engine.seams.middlewares.recording import Recorder, Replayer
+from agentic_kernel_engine.seams.on_runtime import OnRuntime
 from agentic_kernel_engine.seams.planner import AsksModel, Counting, Forecast, TakesOptions
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
 from agentic_kernel_engine.seams.policies import PermissionPolicy, PolicyPipeline
