@@ -10,7 +10,7 @@ from typing import Any
 
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Conflict, Host, MemoryStore, Receipt, Record
-from agentic_kernel_engine.waiting import pause_waits
+from agentic_kernel_engine.pause_request import pause_waits
 
 Events = Sequence[bytes]
 

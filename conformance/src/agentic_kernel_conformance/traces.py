@@ -15,8 +15,8 @@ from itertools import groupby
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Event, Record
 from agentic_kernel_engine import events as vocabulary
+from agentic_kernel_engine.pause_request import pause_waits
 from agentic_kernel_engine.record import host_of
-from agentic_kernel_engine.waiting import pause_waits
 
 from .history import View, seen, view_of
 from .model import SILENT, Move, Owner, Point, moves

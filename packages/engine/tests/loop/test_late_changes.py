@@ -14,7 +14,6 @@ from agentic_kernel import TaskStatus
 from agentic_kernel_engine.plans.action import Action, FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.decision import ALLOW, Decision, deny, require_approval
 from agentic_kernel_engine.plans.plan import Delta, Plan
-from agentic_kernel_engine.seams.middleware import Middleware
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.policies import PolicyPipeline
 from agentic_kernel_engine.tools.call import Invocation
@@ -146,10 +145,10 @@ async def test_a_policy_changes_no_call(runner: Runner, order: str) -> None:
     assert policy.judged == ([] if order == "alone" else [1])
 
 
-def _keeps(given: str) -> Middleware:
+def _keeps(given: str) -> object:
     """Middleware that gives a call its arguments, and changes them while the policy thinks."""
 
-    class Keeps(Middleware):
+    class Keeps:
         async def before_tool(self, invocation: Invocation) -> None:
             arguments = {"euros": 2}
             later = asyncio.get_running_loop().call_later
@@ -188,7 +187,7 @@ async def test_middleware_that_changes_a_call_after_it_was_judged_changes_nothin
 
 
 async def test_middleware_that_keeps_a_plan_changes_no_call(runner: Runner) -> None:
-    class KeepsPlan(Middleware):
+    class KeepsPlan:
         async def after_model(self, context: Context, plan: Plan) -> None:
             for action in plan.actions:
                 if isinstance(action, ToolCall):
@@ -208,7 +207,7 @@ async def test_middleware_that_keeps_a_plan_changes_no_call(runner: Runner) -> N
 
 
 async def test_a_plan_that_middleware_makes_unstorable_ends_the_run(runner: Runner) -> None:
-    class Spoils(Middleware):
+    class Spoils:
         async def after_model(self, context: Context, plan: Plan) -> None:
             arguments: Any = plan.actions[0].arguments  # type: ignore[union-attr]
             arguments["euros"] = float("nan")
