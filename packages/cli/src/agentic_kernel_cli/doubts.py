@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from agentic_kernel_engine import Event
-from agentic_kernel_engine.plans import vocabulary as loop
+from agentic_kernel_engine.plans import vocabulary
 
 from . import waiting
 from .rendering import told
@@ -54,10 +54,10 @@ class Doubts:
 
     def take(self, event: Event) -> list[Doubt]:
         """Read the next event; return the steps that it calls indeterminate."""
-        if event.type == loop.PLAN_MADE:
+        if event.type == vocabulary.PLAN_MADE:
             self._actions = event.data["actions"]
             return []
-        if event.type == loop.STEP_OBSERVED:
+        if event.type == vocabulary.STEP_OBSERVED:
             observations = event.data["observations"]
             return [
                 self._called(index, each, event)

@@ -14,18 +14,18 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from agentic_kernel_engine import Event
-from agentic_kernel_engine import events as vocabulary
+from agentic_kernel_engine import events as host_events
 
 _BEGINNINGS: Final = (
-    vocabulary.TASK_DISPATCHED, vocabulary.TASK_RESUMED, vocabulary.TASK_CLAIMED,
+    host_events.TASK_DISPATCHED, host_events.TASK_RESUMED, host_events.TASK_CLAIMED,
 )  # fmt: skip
 _ENDS: Final = (
-    vocabulary.TASK_PAUSED, vocabulary.TASK_RELEASED, vocabulary.TASK_COMPLETED,
-    vocabulary.TASK_FAILED, vocabulary.TASK_KILLED,
+    host_events.TASK_PAUSED, host_events.TASK_RELEASED, host_events.TASK_COMPLETED,
+    host_events.TASK_FAILED, host_events.TASK_KILLED,
 )  # fmt: skip
 _OTHERS: Final = (
-    vocabulary.TASK_PAUSE_REQUESTED, vocabulary.TASK_PAUSE_WITHDRAWN,
-    vocabulary.TASK_DECISION_POSTED, vocabulary.RESULT_DROPPED,
+    host_events.TASK_PAUSE_REQUESTED, host_events.TASK_PAUSE_WITHDRAWN,
+    host_events.TASK_DECISION_POSTED, host_events.RESULT_DROPPED,
 )  # fmt: skip
 """Events that do not show that the run is alive, because other processes or earlier runs write
 them."""
@@ -51,13 +51,13 @@ class Duration:
         if event.at is None:
             return
         if event.type in _BEGINNINGS:
-            self._whole = self._whole or event.type == vocabulary.TASK_DISPATCHED
+            self._whole = self._whole or event.type == host_events.TASK_DISPATCHED
             self._end(event.at, alive=False)
             self._begun = self._seen = event.at
-            self._runs = event.type != vocabulary.TASK_RESUMED
+            self._runs = event.type != host_events.TASK_RESUMED
         elif event.type in _ENDS:
             # Another process pauses a Task only if no process runs it (R10).
-            self._end(event.at, alive=event.type != vocabulary.TASK_PAUSED or _by_its_run(event))
+            self._end(event.at, alive=event.type != host_events.TASK_PAUSED or _by_its_run(event))
         elif event.type not in _OTHERS:
             self._seen = event.at
             self._runs = True

@@ -16,7 +16,7 @@ from rich.text import Text
 from agentic_kernel import Failure, Task, TaskStatus
 from agentic_kernel_engine import Event, Unreadable
 from agentic_kernel_engine.codec import event_to_dict, task_to_dict
-from agentic_kernel_engine.plans import vocabulary as loop
+from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.waiting import WAITING_FOR
 
 from . import waiting
@@ -35,11 +35,11 @@ COLOURS: Mapping[str, str] = {
 _NAMED: Final = 20
 """Maximum number of unreadable Tasks that a message names."""
 _DECIDED: Final[Mapping[str, str]] = {
-    loop.APPROVAL_GIVEN: "approved",
-    loop.APPROVAL_REFUSED: "denied",
-    loop.APPROVAL_IGNORED: "ignored",
-    loop.QUESTION_ANSWERED: "answered",
-    loop.RUN_RETUNED: "retuned",
+    vocabulary.APPROVAL_GIVEN: "approved",
+    vocabulary.APPROVAL_REFUSED: "denied",
+    vocabulary.APPROVAL_IGNORED: "ignored",
+    vocabulary.QUESTION_ANSWERED: "answered",
+    vocabulary.RUN_RETUNED: "retuned",
 }
 
 

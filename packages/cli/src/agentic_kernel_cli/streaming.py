@@ -13,8 +13,8 @@ from rich.text import Text
 
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Event
-from agentic_kernel_engine import events as vocabulary
-from agentic_kernel_engine.plans import vocabulary as loop
+from agentic_kernel_engine import events as host_events
+from agentic_kernel_engine.plans import vocabulary
 
 from . import waiting
 from .doubts import Doubts, is_unknown
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from .application import Ways
 
 _NEWS: Final[Mapping[str, str]] = {
-    vocabulary.TASK_CLAIMED: "taken up",
-    vocabulary.TASK_RESUMED: "resumed",
-    vocabulary.TASK_RELEASED: "released",
-    vocabulary.TASK_PAUSE_REQUESTED: "pause requested",
-    vocabulary.TASK_PAUSE_WITHDRAWN: "pause withdrawn",
-    vocabulary.RESULT_DROPPED: "a late result was dropped",
-    vocabulary.RUN_ABANDONED: "the run does not stop",
+    host_events.TASK_CLAIMED: "taken up",
+    host_events.TASK_RESUMED: "resumed",
+    host_events.TASK_RELEASED: "released",
+    host_events.TASK_PAUSE_REQUESTED: "pause requested",
+    host_events.TASK_PAUSE_WITHDRAWN: "pause withdrawn",
+    host_events.RESULT_DROPPED: "a late result was dropped",
+    host_events.RUN_ABANDONED: "the run does not stop",
 }
 
 
@@ -171,9 +171,9 @@ class TextScreen:
             self._news(
                 task_id, _NEWS[event.type] + (f": {label(str(detail), 200)}" if detail else ""), 200
             )
-        elif event.type == vocabulary.TASK_DISPATCHED:
+        elif event.type == host_events.TASK_DISPATCHED:
             self._news(task_id, f"task {label(task_id)} is running")
-        elif event.type == vocabulary.TASK_PAUSED and event.data.get("reason") not in _PLAIN:
+        elif event.type == host_events.TASK_PAUSED and event.data.get("reason") not in _PLAIN:
             self._news(task_id, f"paused: {label(str(event.data.get('reason')))}")
         for news in _steps(event):
             self._news(task_id, news, _NEWS_WIDTH)
@@ -273,14 +273,14 @@ class TextScreen:
 def _steps(event: Event) -> list[str]:
     """Lines about the plan and the results of a step of the Loop; an answer is shown elsewhere."""
     match event.type:
-        case loop.PLAN_MADE:
+        case vocabulary.PLAN_MADE:
             actions = [action for action in event.data["actions"] if isinstance(action, Mapping)]
             return [
                 f"> {waiting.said(action)}"
                 for action in actions
                 if action.get("type") != "final_answer"
             ]
-        case loop.STEP_OBSERVED:
+        case vocabulary.STEP_OBSERVED:
             observed = [each for each in event.data["observations"] if isinstance(each, Mapping)]
             return [
                 label(f"< {each['error']}: {each.get('message', '')}", _NEWS_WIDTH)

@@ -15,7 +15,7 @@ from opentelemetry.metrics import MeterProvider, get_meter
 from opentelemetry.trace import TracerProvider
 
 from agentic_kernel_engine import Event, Substrate
-from agentic_kernel_engine import events as host
+from agentic_kernel_engine import events as host_events
 from agentic_kernel_engine.loop import Observation, Plan
 from agentic_kernel_engine.plans import vocabulary
 
@@ -82,20 +82,20 @@ class OTelObserver:
         """The last middleware of a `Loop`: it reports when calls of models and tools begin and
         end, and makes their spans current in them."""
         self._handlers: dict[str, Callable[[str, Event, int], None]] = {
-            host.TASK_DISPATCHED: self._dispatched,
-            host.TASK_CLAIMED: self._went_on,
-            host.TASK_RESUMED: self._went_on,
-            host.TASK_PAUSE_REQUESTED: self._asked,
-            host.TASK_PAUSE_WITHDRAWN: self._asked,
-            host.TASK_DECISION_POSTED: self._asked,
-            host.TASK_PAUSED: self._paused,
-            host.TASK_RELEASED: self._released,
-            host.TASK_COMPLETED: self._completed,
-            host.TASK_FAILED: self._failed,
-            host.TASK_KILLED: self._killed,
-            host.RUN_BEGUN: self._begun,
-            host.RUN_DELTA: self._piece,
-            host.RUN_TURN: _nothing,
+            host_events.TASK_DISPATCHED: self._dispatched,
+            host_events.TASK_CLAIMED: self._went_on,
+            host_events.TASK_RESUMED: self._went_on,
+            host_events.TASK_PAUSE_REQUESTED: self._asked,
+            host_events.TASK_PAUSE_WITHDRAWN: self._asked,
+            host_events.TASK_DECISION_POSTED: self._asked,
+            host_events.TASK_PAUSED: self._paused,
+            host_events.TASK_RELEASED: self._released,
+            host_events.TASK_COMPLETED: self._completed,
+            host_events.TASK_FAILED: self._failed,
+            host_events.TASK_KILLED: self._killed,
+            host_events.RUN_BEGUN: self._begun,
+            host_events.RUN_DELTA: self._piece,
+            host_events.RUN_TURN: _nothing,
             vocabulary.PLAN_MADE: self._planned,
             vocabulary.PLAN_FAILED: self._plan_failed,
             vocabulary.PLAN_DECIDED: self._decided,
@@ -137,15 +137,15 @@ class OTelObserver:
         trail = self._tracing.trails.of(task_id)
         self._tracing.end(trail, at, LOST)
         trail.began, trail.by, trail.asked = at, event.data.get("by"), None
-        if event.type == host.TASK_RESUMED:
+        if event.type == host_events.TASK_RESUMED:
             self._instruments.entered("running")
         self._moments.tell(task_id, event, None, at)
 
     def _asked(self, task_id: str, event: Event, at: int) -> None:
         """Handle a request to a run; the request does not show that a run exists here."""
         trail = self._tracing.trails.of(task_id)
-        if event.type != host.TASK_DECISION_POSTED:
-            trail.asked = event.at if event.type == host.TASK_PAUSE_REQUESTED else None
+        if event.type != host_events.TASK_DECISION_POSTED:
+            trail.asked = event.at if event.type == host_events.TASK_PAUSE_REQUESTED else None
         self._moments.tell(task_id, event, trail.spans, at)
 
     def _paused(self, task_id: str, event: Event, at: int) -> None:

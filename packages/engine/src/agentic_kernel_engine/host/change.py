@@ -13,7 +13,7 @@ from typing import Any
 
 from agentic_kernel.frozen import shown
 
-from .. import events as vocabulary
+from .. import events as host_events
 from ..errors import Conflict, StoreError, UnknownOutcome
 from ..events import Checked, Event
 from ..readback import landed, patiently
@@ -90,7 +90,7 @@ async def change(
                 texts = [
                     event
                     if isinstance(event, bytes)
-                    else vocabulary.by_act(event.type, event.data, act, now)
+                    else host_events.by_act(event.type, event.data, act, now)
                     for event in happened
                 ]
                 try:

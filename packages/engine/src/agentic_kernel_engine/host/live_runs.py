@@ -12,7 +12,7 @@ from typing import Any, Self
 from agentic_kernel import CannotStart, Mutation, Pause, Task, TaskNotFound, apply
 
 from .. import edges, values
-from .. import events as vocabulary
+from .. import events as host_events
 from ..errors import (
     Conflict,
     HostClosed,
@@ -350,10 +350,10 @@ class LiveRuns:
 
     async def _try_to_finish(self, run: Run, outcome: Mutation, live: Sequence[bytes]) -> bool:
         before, now = run.record, self.parts.clock()
-        last = [vocabulary.ending(outcome, run.owner)]
+        last = [host_events.ending(outcome, run.owner)]
         if before.inbox:
             last = [*inbox.left_over(before, run.acted_on), *last]
-        written = [*live, *vocabulary.stored(last, now)]
+        written = [*live, *host_events.stored(last, now)]
         task, version = apply(before.task, outcome, now), before.version + 1
         after = Record(
             task, version, before.state, step=before.step + 1, parent=before.parent,
@@ -379,7 +379,7 @@ class LiveRuns:
         async def append(before: Record) -> Decided:
             if before.task.status.terminal:
                 return None
-            return successor(before), [Event(vocabulary.RESULT_DROPPED, {"by": run.owner})]
+            return successor(before), [Event(host_events.RESULT_DROPPED, {"by": run.owner})]
 
         try:
             await self.change(run.task_id, append)
@@ -440,8 +440,8 @@ class LiveRuns:
                     task=apply(before.task, Pause(), self.parts.clock()),
                     owner=None,
                     inbox=without_pause(before.inbox),
-                ), [Event(vocabulary.TASK_PAUSED, {"by": owner, "reason": "requested"})]
-            released = Event(vocabulary.TASK_RELEASED, {"by": owner})
+                ), [Event(host_events.TASK_PAUSED, {"by": owner, "reason": "requested"})]
+            released = Event(host_events.TASK_RELEASED, {"by": owner})
             attempts = 0 if anew else max(before.attempts - uncounted, 0)
             return successor(before, owner=None, attempts=attempts), [released]
 
@@ -467,7 +467,7 @@ class LiveRuns:
                 )  # fmt: skip
                 self.news.tell(
                     run.task_id,
-                    Event(vocabulary.RUN_ABANDONED, {"by": run.owner}, self.parts.clock()),
+                    Event(host_events.RUN_ABANDONED, {"by": run.owner}, self.parts.clock()),
                 )
 
         asyncio.get_running_loop().call_later(self.unwind_timeout, abandoned)

@@ -23,7 +23,7 @@ from agentic_kernel.frozen import EMPTY_DICT, freeze
 from agentic_kernel.transitions import check_note
 
 from .. import edges, moments, values
-from .. import events as vocabulary
+from .. import events as host_events
 from ..cursor import Cursor
 from ..errors import Conflict, StoreError, UnknownOutcome
 from ..events import Checked, Event
@@ -51,8 +51,8 @@ BUFFER: Final = 64 * 1024 * 1024
 """The most bytes of JSON that a run may emit and note between two commits."""
 
 
-_DELTA: Final = b'{"type":"%b",' % vocabulary.RUN_DELTA.encode()
-_TURN: Final = b'{"type":"%b",' % vocabulary.RUN_TURN.encode()
+_DELTA: Final = b'{"type":"%b",' % host_events.RUN_DELTA.encode()
+_TURN: Final = b'{"type":"%b",' % host_events.RUN_TURN.encode()
 
 
 Leaving = Literal["paused", "released"]
@@ -274,14 +274,14 @@ class Run(FifoLock):
         if piece is not None:
             self._say(piece, None)
             return
-        made, text = vocabulary.make(event, self._home.parts.clock())
-        if made.type == vocabulary.RUN_DELTA:
+        made, text = host_events.make(event, self._home.parts.clock())
+        if made.type == host_events.RUN_DELTA:
             piece = checked(made)
             if piece is not None:
                 self._say(piece, made)
                 return
         self._make_room(len(text))
-        if made.type == vocabulary.RUN_TURN:
+        if made.type == host_events.RUN_TURN:
             self._places = None
         self._home.news.tell(self.task_id, made)
         self._emit(text)
@@ -298,7 +298,9 @@ class Run(FifoLock):
         if home.news.observed:
             if made is None:
                 data: dict[str, Any] = {"channel": piece.channel} if piece.rest else {}
-                made = Event(vocabulary.RUN_DELTA, {"text": piece.text, **data}, home.parts.clock())
+                made = Event(
+                    host_events.RUN_DELTA, {"text": piece.text, **data}, home.parts.clock()
+                )
             if place is not None:
                 made = Event(made.type, {**made.data, "at": place}, made.at)
             home.news.tell(self.task_id, made)
@@ -306,7 +308,7 @@ class Run(FifoLock):
         last = self._emitted[-1] if len(self._emitted) > self._sealed else None
         if not isinstance(last, Emitted) or not last.extend(piece, place):
             at = home.parts.clock() if made is None or made.at is None else made.at
-            self._emit(Emitted(piece, place, vocabulary.stamp(at)))
+            self._emit(Emitted(piece, place, host_events.stamp(at)))
             home.flushing.add(self)
 
     def _place(self, piece: Piece) -> int | None:
@@ -325,11 +327,11 @@ class Run(FifoLock):
         if line.startswith(_TURN):
             self._places = None
         elif line.startswith(_DELTA):
-            event = vocabulary.from_stored(None, line)
+            event = host_events.from_stored(None, line)
             piece = checked(event)
             if piece is not None:
                 assert event.at is not None
-                return Emitted(piece, self._place(piece), vocabulary.stamp(event.at)).stored()
+                return Emitted(piece, self._place(piece), host_events.stamp(event.at)).stored()
         return line
 
     def announce(self, model: str) -> None:
@@ -337,15 +339,15 @@ class Run(FifoLock):
         if news.observed and (agent or model):
             names = {"agent": agent, "model": model}
             data = {key: name for key, name in names.items() if name}
-            news.tell(self.task_id, vocabulary.Event(vocabulary.RUN_BEGUN, data, self.now))
+            news.tell(self.task_id, host_events.Event(host_events.RUN_BEGUN, data, self.now))
 
     def report(self, events: Sequence[Checked], acted_on: Collection[int]) -> None:
         self.check_alive()
         self.acted_on = acted_on
-        lines = vocabulary.stored(events, self._home.parts.clock())
+        lines = host_events.stored(events, self._home.parts.clock())
         if self._home.news.observed:
             for line in lines:
-                self._home.news.tell(self.task_id, vocabulary.from_stored(None, line))
+                self._home.news.tell(self.task_id, host_events.from_stored(None, line))
         self._emitted = [*self._emitted, *lines]
 
     def _make_room(self, size: int, key: str | None = None) -> None:
@@ -421,7 +423,7 @@ class Run(FifoLock):
             _log.warning("task %r goes on at its next attempt: %s", self.task_id, said(fault))
             self.end("released")
             raise RunEnded("released") from fault
-        return [vocabulary.from_stored(*each) for each in found]
+        return [host_events.from_stored(*each) for each in found]
 
     async def read(self, task_id: str) -> tuple[Task, list[Event]]:
         self.check_alive()
@@ -445,7 +447,7 @@ class Run(FifoLock):
             due = moments.aware("due", due)
         text = values.encode(state, "state")
         now = self._home.parts.clock()
-        made = vocabulary.stored(events, now)
+        made = host_events.stored(events, now)
         if made and type(events[0]) is not Checked:
             made = [self._told(line) for line in made]
         kept = None if text == b"null" else text
@@ -544,7 +546,7 @@ class Run(FifoLock):
                 leaving = self.leaving
         if leaving is not None:
             owner = None
-            kind, data = vocabulary.TASK_RELEASED, {"by": self.owner}
+            kind, data = host_events.TASK_RELEASED, {"by": self.owner}
             if leaving == "paused":
                 if draft.if_paused is not None:
                     values.encode(draft.if_paused, "if_paused")
@@ -552,9 +554,9 @@ class Run(FifoLock):
                 if pause_waits(before):
                     due = None  # The Task must not wake by itself (R10).
                 inbox = without_pause(inbox)
-                kind = vocabulary.TASK_PAUSED
+                kind = host_events.TASK_PAUSED
                 data["reason"] = draft.pause or "requested"
-            departure = vocabulary.stored([Event(kind, data)], draft.now)[0]
+            departure = host_events.stored([Event(kind, data)], draft.now)[0]
         attempts = 0 if draft.progress or owner is None else before.attempts
         record = Record(
             task, before.version + 1, draft.state, inbox, owner, before.step + 1, attempts,

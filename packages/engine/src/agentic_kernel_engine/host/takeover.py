@@ -9,7 +9,7 @@ from typing import Any
 
 from agentic_kernel import CannotStart, TaskStatus
 
-from .. import events as vocabulary
+from .. import events as host_events
 from ..errors import UnknownOutcome
 from ..events import Event
 from ..readback import read_back
@@ -72,8 +72,8 @@ class TakeOver:
 
     async def _claim(self, task_id: str) -> Record | None:
         by = {"by": self._parts.name}
-        made = vocabulary.by_act(
-            vocabulary.TASK_CLAIMED, by, next(self._parts.acts), self._parts.clock()
+        made = host_events.by_act(
+            host_events.TASK_CLAIMED, by, next(self._parts.acts), self._parts.clock()
         )
         try:
             claimed = await answered(self._store.claim(task_id, self._parts.name, [made]))
@@ -254,7 +254,7 @@ class TakeOver:
                 return None
             owner = owner_name(self._parts.name, before.version + 1)
             after = successor(before, owner=owner, attempts=before.attempts + 1)
-            return after, [Event(vocabulary.TASK_CLAIMED, {"by": self._parts.name})]
+            return after, [Event(host_events.TASK_CLAIMED, {"by": self._parts.name})]
 
         return await self._live.change(owned.task.id, decide)
 

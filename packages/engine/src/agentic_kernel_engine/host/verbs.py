@@ -31,11 +31,11 @@ from agentic_kernel.catalog import check_name
 from agentic_kernel.frozen import freeze
 
 from .. import edges, values
-from .. import events as vocabulary
+from .. import events as host_events
 from ..errors import Conflict, StoreError, UnknownOutcome, Unreadable
 from ..events import Event, from_stored
 from ..pause_request import PAUSE, pause_waits, without_pause
-from ..plans import vocabulary as plans
+from ..plans import vocabulary
 from ..plans.lineage import DEPTH, PARENT, depth
 from ..readback import landed, patiently, read_back
 from ..receipt import Effect, Receipt
@@ -128,7 +128,7 @@ class Verbs:
                     parent=parent, terms=terms, realm=realm,
                     inbox=() if first is None else (freeze({**first, "id": 1}),),
                 )  # fmt: skip
-                await self._insert(record, vocabulary.TASK_DISPATCHED, record.owner, now)
+                await self._insert(record, host_events.TASK_DISPATCHED, record.owner, now)
                 self._live.start(record, arrival)
             return Receipt(record.task, True, record.version, "transition")
 
@@ -136,7 +136,7 @@ class Verbs:
 
     async def _insert(self, record: Record, type: str, by: str | None, now: datetime) -> None:
         """Store a new record with its first event, and pass the two on."""
-        made = vocabulary.by_act(type, {"by": by}, next(self._parts.acts), now)
+        made = host_events.by_act(type, {"by": by}, next(self._parts.acts), now)
         try:
             await answered(self._store.insert(record, [made]))
         except UnknownOutcome:
@@ -161,12 +161,12 @@ class Verbs:
             if before.owner is None or not await self._store.alive(before.owner):
                 rest = without_pause(before.inbox)
                 after = successor(before, task=task, owner=None, inbox=rest)
-                return after, [Event(vocabulary.TASK_PAUSED, {**by, "reason": "requested"})]
+                return after, [Event(host_events.TASK_PAUSED, {**by, "reason": "requested"})]
             if pause_waits(before):
                 return None
             entry = freeze({"type": PAUSE, "id": before.version + 1})
             after = successor(before, inbox=(*before.inbox, entry))
-            return after, [Event(vocabulary.TASK_PAUSE_REQUESTED, by)]
+            return after, [Event(host_events.TASK_PAUSE_REQUESTED, by)]
 
         done = await self._change(task_id, decide)
         if isinstance(done, Record):
@@ -229,7 +229,7 @@ class Verbs:
         waiting = inbox.added(decision, before, without_pause(before.inbox))
         data = {"by": self._parts.name}
         after = successor(before, inbox=waiting)
-        return after, [Event(vocabulary.TASK_PAUSE_WITHDRAWN, data)]
+        return after, [Event(host_events.TASK_PAUSE_WITHDRAWN, data)]
 
     def _resumed(
         self,
@@ -251,7 +251,7 @@ class Verbs:
             data["extra"] = extra
         if decision is not None:
             data["decision"] = decision["type"]
-        return after, [Event(vocabulary.TASK_RESUMED, data)]
+        return after, [Event(host_events.TASK_RESUMED, data)]
 
     async def end(
         self, task_id: str, mutation: Complete | Fail | Kill, *, force: bool
@@ -299,7 +299,7 @@ class Verbs:
         """Replace a record that cannot be read by a killed one."""
         task_id, now = bad.task_id, self._parts.clock()
         by = {"by": self._parts.name}
-        made = vocabulary.by_act(vocabulary.TASK_KILLED, by, next(self._parts.acts), now)
+        made = host_events.by_act(host_events.TASK_KILLED, by, next(self._parts.acts), now)
         try:
             buried = await self._store.bury(task_id, bad.version, [made], force=force, at=now)
         except Conflict:  # Another host repaired or buried it meanwhile.
@@ -341,7 +341,7 @@ class Verbs:
                 return None
             after = successor(before, task=task, owner=None, inbox=(), due_at=None)
             left = inbox.left_over(before, () if run is None else run.acted_on)
-            return after, [*emitted, *left, vocabulary.ending(mutation, self._parts.name)]
+            return after, [*emitted, *left, host_events.ending(mutation, self._parts.name)]
 
         done = await change(self._parts, task_id, decide, lambda: self._live.held(task_id))
         return done, len(emitted)
@@ -373,7 +373,7 @@ class Verbs:
     def _posted(self, before: Record, decision: Mapping[str, Any]) -> Decided:
         data = {"by": self._parts.name, "decision": decision["type"]}
         after = successor(before, inbox=inbox.added(decision, before, before.inbox))
-        return after, [Event(vocabulary.TASK_DECISION_POSTED, data)]
+        return after, [Event(host_events.TASK_DECISION_POSTED, data)]
 
     async def regrant(self, task_id: str, grant: Mapping[str, Any], seq: int) -> None:
         """Put a changed grant into the inbox of a child, unless the child has ended (R18)."""
@@ -384,8 +384,8 @@ class Verbs:
             waiting = inbox.regranted(grant, seq, before)
             if waiting is None:
                 return None
-            data = {"by": self._parts.name, "decision": plans.GRANT}
-            posted = Event(vocabulary.TASK_DECISION_POSTED, data)
+            data = {"by": self._parts.name, "decision": vocabulary.GRANT}
+            posted = Event(host_events.TASK_DECISION_POSTED, data)
             return successor(before, inbox=waiting), [posted]
 
         await self._change(task_id, decide)
@@ -400,7 +400,7 @@ class Verbs:
         ended = apply(apply(task, _DISPATCH, now), Kill(), now)
         record = Record(ended, state=FENCED, parent=parent.id)
         with suppress(TaskExists):
-            await self._insert(record, vocabulary.TASK_KILLED, self._parts.name, now)
+            await self._insert(record, host_events.TASK_KILLED, self._parts.name, now)
 
     async def _change(self, task_id: str, decide: Decide) -> Change | Record:
         """Call `change`, then tell the local run and the waiting callers."""

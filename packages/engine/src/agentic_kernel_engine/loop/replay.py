@@ -14,7 +14,7 @@ import msgspec
 from agentic_kernel import InvalidValue, Task
 
 from .. import edges
-from .. import events as host
+from .. import events as host_events
 from ..events import Event
 from ..plans import vocabulary
 from ..plans.action import Action
@@ -45,12 +45,12 @@ class Replay(msgspec.Struct):
 
 
 _STATUS = {
-    host.TASK_DISPATCHED: "running",
-    host.TASK_RESUMED: "running",
-    host.TASK_PAUSED: "paused",
-    host.TASK_COMPLETED: "success",
-    host.TASK_FAILED: "failure",
-    host.TASK_KILLED: "cancelled",
+    host_events.TASK_DISPATCHED: "running",
+    host_events.TASK_RESUMED: "running",
+    host_events.TASK_PAUSED: "paused",
+    host_events.TASK_COMPLETED: "success",
+    host_events.TASK_FAILED: "failure",
+    host_events.TASK_KILLED: "cancelled",
 }
 
 

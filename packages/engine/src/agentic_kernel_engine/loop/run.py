@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .. import events as host
+from .. import events as host_events
 from ..cursor import Cursor
 from ..events import Event
 from ..faults import report
@@ -149,9 +149,9 @@ class LoopRun(Ledger[State]):
 def _told_more(history: list[Event]) -> bool:
     """True if the planner was told more after the last piece of the answer in progress."""
     for event in reversed(history):
-        if event.type == host.TASK_RESUMED and "extra" in event.data:
+        if event.type == host_events.TASK_RESUMED and "extra" in event.data:
             return True
-        if event.type == host.RUN_DELTA:
+        if event.type == host_events.RUN_DELTA:
             return False
     return False
 
@@ -163,6 +163,6 @@ def _let_go(history: list[Event]) -> bool:
         assert event.id is not None
         if event.type in vocabulary.LOOP_EVENTS:
             version, let_go = event.id[0], False
-        elif event.type in (host.TASK_PAUSED, host.TASK_RELEASED):
+        elif event.type in (host_events.TASK_PAUSED, host_events.TASK_RELEASED):
             let_go = let_go or event.id[0] == version
     return let_go

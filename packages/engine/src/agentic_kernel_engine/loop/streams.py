@@ -11,7 +11,7 @@ from typing import Any
 
 from agentic_kernel import InvalidValue
 
-from .. import events as host
+from .. import events as host_events
 from ..events import Event
 from ..host.job import Job
 from ..plans.plan import Delta
@@ -53,7 +53,7 @@ class TurnText:
             at = at or 0
         if at is not None:
             data["at"] = at
-        self._job.emit(Event(host.RUN_DELTA, data))
+        self._job.emit(Event(host_events.RUN_DELTA, data))
         self._channels[channel] = True
 
     def settle(self) -> None:
@@ -61,13 +61,13 @@ class TurnText:
         for channel, current in self._channels.items():
             if not current:
                 data = {"channel": channel} if channel else {}
-                self._job.emit(Event(host.RUN_DELTA, {"text": "", "at": 0, **data}))
+                self._job.emit(Event(host_events.RUN_DELTA, {"text": "", "at": 0, **data}))
 
     def end(self) -> None:
         """End the turn, if it has text."""
         if self._channels:
             self._channels = {}
-            self._job.emit(Event(host.RUN_TURN))
+            self._job.emit(Event(host_events.RUN_TURN))
 
 
 class Stream:

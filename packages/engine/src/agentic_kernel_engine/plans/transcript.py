@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
-from .. import events as host
+from .. import events as host_events
 from ..cursor import Cursor
 from ..events import Event
 from . import vocabulary
@@ -151,7 +151,7 @@ def read(events: Iterable[Event], opening: Sequence[Entry] = ()) -> Transcript:
                 if plan is not None:
                     found.append(turn_of(plan, data["observations"]))
                     plan = None
-            case host.TASK_RESUMED if "extra" in data:
+            case host_events.TASK_RESUMED if "extra" in data:
                 found.append(UserMessage(data["extra"]))
             case vocabulary.QUESTION_ANSWERED:
                 found.append(UserMessage(data["text"]))
