@@ -33,6 +33,7 @@ from agentic_kernel_engine.loop import (
     Principal,
     StopReason,
     failed,
+    named_tools,
     on_behalf,
     refuse_notes,
 )
@@ -336,7 +337,7 @@ class CopilotSubstrate(Accepting, Cleaning, Acting, Limiting, Metered):
             job.note(SESSION, state.session)
             run.record(
                 vocabulary.RUN_STARTED, limits=msgspec.to_builtins(run.limits),
-                **on_behalf(job.principal),
+                **named_tools(self._tools.tools()), **on_behalf(job.principal),
             )  # fmt: skip
         over = self._live[job.task.id] = asyncio.Event()
         try:

@@ -106,6 +106,7 @@ from ..plans.transcript import Entry, Notice, Summary, Transcript, Turn, UserMes
 from ..principal import Principal
 from ..seams.planner import Context
 from ..tools.call import key
+from ..tools.registry import named_tools
 from .continuation import CONTINUES, SESSION, continued, lineage, on_behalf
 from .final_answer import Answer, AnswerForms
 from .ledger import Ledger
@@ -124,7 +125,7 @@ __all__ = [
     "Notice", "Observation", "Outcome", "Plan", "PlannerError", "Principal", "PushGoal",
     "Remaining", "Replay", "Route", "Schedule", "Shares", "Spent", "Stop", "StopReason", "Summary",
     "Thought", "ToolCall", "Transcript", "Turn", "TurnText", "Usage", "UserMessage", "continued",
-    "deny", "digest", "failed", "failed_too_often", "key", "lineage", "on_behalf", "outcome",
-    "plan_of", "refuse_notes", "replay", "require_approval", "stop", "stopped", "unaffordable",
-    "unhandled",
+    "deny", "digest", "failed", "failed_too_often", "key", "lineage", "named_tools", "on_behalf",
+    "outcome", "plan_of", "refuse_notes", "replay", "require_approval", "stop", "stopped",
+    "unaffordable", "unhandled",
 ]  # fmt: skip

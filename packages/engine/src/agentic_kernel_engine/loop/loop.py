@@ -42,7 +42,7 @@ from ..seams.middleware import Hooks
 from ..seams.planner import AsksModel, Context, Planner, TakesOptions, model_of
 from ..seams.policy import Hiding, Policy
 from ..substrate import Accepting, Acting, Cleaning, Limiting, Metered, Reading
-from ..tools.registry import ToolRegistry, named
+from ..tools.registry import ToolRegistry, named_tools
 from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..tools.schema import Validator, compile_schema
 from ..tools.threads import SHARED, ToolThreads
@@ -238,7 +238,7 @@ class Loop(Accepting, Cleaning, Acting, Limiting, Metered, Reading):
                 tools = self.tools.tools()
                 if tools is not self._offered:  # Most registries give the same tuple always.
                     self._offered = tools if isinstance(tools, tuple) else None
-                    self._named = named(tools)
+                    self._named = named_tools(tools)
                 run.record(
                     vocabulary.RUN_STARTED,
                     limits=run.limits,

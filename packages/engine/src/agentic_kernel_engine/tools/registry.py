@@ -24,7 +24,7 @@ class ToolRegistry(Protocol):
         ...
 
 
-def named(tools: Sequence[Tool]) -> dict[str, Any]:
+def named_tools(tools: Sequence[Tool]) -> dict[str, Any]:
     """These tools as ``run.started`` records them; empty if there are none."""
     names = [tool.name for tool in tools[:NAMED]]
     return {"tools": names} if names else {}
