@@ -68,6 +68,7 @@ async def check(store: FileStore, whole: dict[str, tuple[Any, Any]]) -> str:
     if isinstance(found, StoreError):
         assert isinstance(found, Damaged)
         assert "restore" in str(found)
+        assert f"{store.folder}" in str(found)
         return "the folder"
     faults = [fault.task_id for fault in await store.unreadable()]
     found = [record for record in found if record.task.id != "tail"]
@@ -82,6 +83,7 @@ async def check(store: FileStore, whole: dict[str, tuple[Any, Any]]) -> str:
         if isinstance(history, StoreError):
             assert _TOLD.match(str(history)), history
             assert task_id in str(history)
+            assert f"{store.folder}" in str(history)
             told = True
         else:
             assert history == texts

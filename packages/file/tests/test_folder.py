@@ -6,6 +6,7 @@ import errno
 import gc
 import json
 import os
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -189,6 +190,30 @@ async def test_damaged_lengths_within_what_was_durable_are_reported(tmp_path: Pa
     data[41] ^= 1
     path.write_bytes(data)
     with pytest.raises(Damaged, match="log-000001"):
+        await FileStore(tmp_path / "state").load("a")
+
+
+@pytest.mark.parametrize(
+    ("at", "says"),
+    [
+        (None, "is shorter than its header"),
+        (0, "has a damaged header"),
+        (41, "does not match its checksum"),
+    ],
+    ids=["short", "header", "lengths"],
+)
+async def test_a_damaged_log_is_named_by_its_path(
+    tmp_path: Path, at: int | None, says: str
+) -> None:
+    await _made(tmp_path / "state")
+    path = tmp_path / "state" / "log-000001"
+    data = bytearray(path.read_bytes())
+    if at is None:
+        del data[8:]
+    else:
+        data[at] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(Damaged, match=f"^{re.escape(str(path))} {says}"):
         await FileStore(tmp_path / "state").load("a")
 
 

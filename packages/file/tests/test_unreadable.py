@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -167,7 +168,8 @@ async def test_a_damaged_event_is_told_and_its_task_goes_on(tmp_path: Path, tabl
             await compact(folder)
         store = FileStore(folder, files=UnsyncedFiles())
         assert await store.load("a") == step(running("a"))
-        with pytest.raises(StoreError, match=r"event \(1, 0\) of task 'a'"):
+        where = re.escape(str(folder))
+        with pytest.raises(StoreError, match=rf"event \(1, 0\) of task 'a' .* {where}[/,]"):
             await store.events("a")
         assert await store.events("a", after=(1, 0)) == [((2, 0), b'"the second text"')]
         assert await store.events("b") == [((1, 0), b'"of another"')]
@@ -382,5 +384,5 @@ async def test_a_table_whose_footer_is_damaged_is_refused(tmp_path: Path) -> Non
     data = bytearray(table.read_bytes())
     data[-40] ^= 1
     table.write_bytes(data)
-    with pytest.raises(Damaged, match="table-"):
+    with pytest.raises(Damaged, match=f"^{re.escape(str(table))} "):
         await FileStore(folder).find()

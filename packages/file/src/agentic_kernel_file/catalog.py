@@ -74,7 +74,7 @@ class Catalog:
     def advance(self, until: int) -> None:
         """Apply the batches that were published since the last call."""
         for batch in self.log.scan(self.position, until):
-            self.apply(changes_of(batch, self.index.entries.get, self), batch.end)
+            self.apply(changes_of(batch, self.index.entries.get, self.log.folder, self), batch.end)
 
     def apply(self, changes: Iterable[Change], end: Position) -> None:
         """Apply the changes up to a position."""
@@ -181,7 +181,7 @@ class Catalog:
         """
         places, row, gap = self._history(entry, after)
         if gap is not None:
-            raise events_damaged(entry.task_id, f"the events up to version {gap}")
+            raise events_damaged(entry.task_id, f"the events up to version {gap}", self.log.folder)
         found: list[tuple[Cursor, bytes]] = []
         if row is not None and self.table is not None:
             found = self.table.events(row, after, limit)
@@ -195,7 +195,7 @@ class Catalog:
                 )
                 if seen and at not in self._damaged:
                     continue  # the caller already has all events of this frame
-                raise events_damaged(entry.task_id, _events_of(version, frame))
+                raise events_damaged(entry.task_id, _events_of(version, frame), self.log.folder)
             found.extend(
                 ((version, index), text)
                 for index, text in enumerate(frame.texts())
@@ -419,12 +419,18 @@ class Catalog:
         while at >= self.log.start:
             frame = self.log.frame(at)
             if doubtful and not self._continues(entry, frame, version):
-                raise Damaged(f"the frame behind the one at {at} does not lead back to it")
+                raise self._astray(at)
             yield frame
             if frame.head.link >= at:
-                raise Damaged(f"the frame at {at} does not lead back; restore from a copy")
+                raise self._astray(at)
             doubtful, version = at in self._damaged, version - 1
             at = frame.head.link
+
+    def _astray(self, at: int) -> Damaged:
+        return Damaged(
+            f"the log in {self.log.folder} does not lead from the frame at {at} to the one before "
+            "it; restore the folder from a copy"
+        )
 
     def _continues(self, entry: Entry, frame: Frame, version: int) -> bool:
         """True if a frame that a damaged frame links to is this Task's frame of that version."""
@@ -444,11 +450,13 @@ class Catalog:
 def changes_of(
     batch: Batch,
     latest: Callable[[str], Entry | None],
+    folder: str,
     catalog: Catalog | None = None,
 ) -> list[Change]:
     """The changes that a batch makes to the index.
 
     Args:
+        folder: The path of the folder, for the message.
         catalog: The content so far, if the batch may be damaged.
 
     Raises:
@@ -476,7 +484,8 @@ def changes_of(
             changes.append(entry)
     except (ValueError, TypeError, IndexError) as error:
         raise Damaged(
-            f"the log cannot be read at {batch.at}: {error}; restore the folder from a copy"
+            f"the log in {folder} cannot be read at {batch.at}: {error}; restore the folder from "
+            "a copy"
         ) from error
     return changes
 

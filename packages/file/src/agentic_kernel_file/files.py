@@ -152,14 +152,16 @@ class File:
     """
 
     __slots__ = (
-        "_fd", "_files", "_write", "allocate", "identity", "name", "read", "size", "sync",
+        "_fd", "_files", "_write", "allocate", "identity", "name", "path", "read", "size", "sync",
         "sync_data", "truncate", "try_lock", "unlock",
     )  # fmt: skip
 
-    def __init__(self, files: Files, fd: int, name: str) -> None:
+    def __init__(self, files: Files, fd: int, name: str, path: str) -> None:
         self._files = files
         self._fd = fd
         self.name = name
+        self.path = path
+        """The path at which it was opened, for messages."""
         # The operations of `Files` on this descriptor, without one more call. They are valid as
         # long as the caller holds the File itself.
         self.read = partial(files.read, fd)
@@ -197,23 +199,27 @@ class File:
 class Directory:
     """One open folder; names are looked up in this folder, even if its path leads elsewhere now."""
 
-    __slots__ = ("_fd", "_files")
+    __slots__ = ("_fd", "_files", "path")
 
-    def __init__(self, files: Files, fd: int) -> None:
+    def __init__(self, files: Files, fd: int, path: str) -> None:
         self._files = files
         self._fd = fd
+        self.path = path
+        """The path at which it was opened, for messages."""
 
     @classmethod
     def at(cls, files: Files, path: str) -> Directory:
         """Open the folder at a path; the path may contain symbolic links."""
-        return cls(files, files.open_folder(path))
+        return cls(files, files.open_folder(path), path)
 
     def open(self, name: str, flags: int = os.O_RDONLY) -> File:
-        return File(self._files, self._files.open(self._fd, name, flags), name)
+        fd = self._files.open(self._fd, name, flags)
+        return File(self._files, fd, name, f"{self.path}/{name}")
 
     def inside(self, name: str) -> Directory:
         """Open a folder in this folder."""
-        return Directory(self._files, self._files.open_folder(name, self._fd))
+        fd = self._files.open_folder(name, self._fd)
+        return Directory(self._files, fd, f"{self.path}/{name}")
 
     def make(self, name: str) -> None:
         self._files.make_folder(name, self._fd)

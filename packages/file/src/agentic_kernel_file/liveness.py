@@ -64,8 +64,8 @@ class Liveness:
         file = self.directory.open(name, os.O_RDWR if used else os.O_RDWR | os.O_CREAT)
         if not file.try_lock():
             raise StoreError(
-                f"another process uses the host name {ascii(host)[:80]}; join with a fresh "
-                "random name"
+                f"another process uses the host name {ascii(host)[:80]} in {self.directory.path}; "
+                "join with a fresh random name"
             )
         if used:
             self._gone.add(host)

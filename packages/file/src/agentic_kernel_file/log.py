@@ -75,13 +75,13 @@ class Segment:
     def __init__(self, file: File, entry: SegmentEntry) -> None:
         header = file.read(_HEADER.size, 0)
         if len(header) < _HEADER.size:
-            raise Damaged(f"{file.name} is shorter than its header; restore the folder from a copy")
+            raise Damaged(f"{file.path} is shorter than its header; restore the folder from a copy")
         magic, number, start, _, crc = _HEADER.unpack(header)
         if (magic, number, start) != (_MAGIC, entry.number, entry.start) or crc != zlib.crc32(
             header[:-4]
         ):
             raise Damaged(
-                f"{file.name} has a damaged header, or that of another segment; restore the "
+                f"{file.path} has a damaged header, or that of another segment; restore the "
                 "folder from a copy"
             )
         self.file = file
@@ -97,6 +97,8 @@ class Log:
     """The segments that a manifest names, open for reading."""
 
     def __init__(self, directory: Directory, manifest: Manifest, known: Log | None = None) -> None:
+        self.folder = directory.path
+        """The path of the folder, for messages."""
         reuse = {} if known is None else known._by_number
         self._by_number: dict[int, Segment] = {}
         for entry in manifest.segments:
@@ -141,12 +143,17 @@ class Log:
         if len(data) >= HEAD_SIZE:
             head = read_head(data)
             if head.length > _LARGE and head.length > segment.file.size():
-                raise Damaged(f"the log has no frame at {at}; restore the folder from a copy")
+                raise self._lost(at, segment)
             if head.length > len(data):
                 data += segment.read(at + len(data), head.length - len(data))
             if HEAD_SIZE <= head.length <= len(data):
                 return Frame(at, head, data, 0)
-        raise Damaged(f"the log has no frame at {at}; restore the folder from a copy")
+        raise self._lost(at, segment)
+
+    @staticmethod
+    def _lost(at: int, segment: Segment) -> Damaged:
+        path = segment.file.path
+        return Damaged(f"{path} has no frame at {at} of the log; restore the folder from a copy")
 
     def scan(self, position: Position, until: int) -> Iterator[Batch]:
         """The batches up to a published position, including damaged ones.
@@ -165,7 +172,7 @@ class Log:
                 yield batch
             if position.at < stop:
                 raise Damaged(
-                    f"{segment.file.name} does not match its checksum at {position.at}, although "
+                    f"{segment.file.path} does not match its checksum at {position.at}, although "
                     f"it was durable up to {stop}; restore the folder from a copy"
                 )
 

@@ -320,7 +320,7 @@ class Table:
         directory = Section(EVENT, block.events, self.file.read, row.offset + block.events_at)
         texts = row.offset + block.events_at + block.events * EVENT.size
         if texts + block.events_length != row.offset + self._room(row):
-            raise events_damaged(self._some_id(row), "the list of the events")
+            raise self._events_damaged(row, "the list of the events")
 
         def key(index: int) -> Cursor:
             version, place, *_ = directory.item(index)
@@ -332,17 +332,16 @@ class Table:
             return []
         entries = directory.run(first, count)
         if not _in_row(entries):
-            raise events_damaged(self._some_id(row), "the list of the events")
+            raise self._events_damaged(row, "the list of the events")
         begin = entries[0][2]
         data = self.file.read(max(entries[-1][2] + entries[-1][3] - begin, 0), texts + begin)
         found = []
         for version, place, offset, length, crc in entries:
             text = data[offset - begin : offset - begin + length]
             if zlib.crc32(text) != crc:
-                name = self._some_id(row)
                 if place == _WHOLE:
-                    raise events_damaged(name, f"the events up to version {version}")
-                raise events_damaged(name, f"event ({version}, {place})")
+                    raise self._events_damaged(row, f"the events up to version {version}")
+                raise self._events_damaged(row, f"event ({version}, {place})")
             found.append(((version, place), text))
         return found
 
@@ -603,8 +602,11 @@ class Table:
             raise self._damaged(f"ends within the task at {row.offset}")
         return Block(*BLOCK.unpack_from(data)), data
 
+    def _events_damaged(self, row: Row, which: str) -> Damaged:
+        return events_damaged(self._some_id(row), which, self.file.path)
+
     def _damaged(self, what: str) -> Damaged:
-        return Damaged(f"{self.file.name} {what}; restore the folder from a copy")
+        return Damaged(f"{self.file.path} {what}; restore the folder from a copy")
 
 
 class RawEvent(NamedTuple):
@@ -626,11 +628,15 @@ class RawEvent(NamedTuple):
         return zlib.crc32(self.text) ^ (0 if self.sound else 0xFFFFFFFF)
 
 
-def events_damaged(task_id: str, which: str) -> Damaged:
-    """Error for damaged events of a Task."""
+def events_damaged(task_id: str, which: str, path: str) -> Damaged:
+    """Error for damaged events of a Task.
+
+    Args:
+        path: The folder or the file that has them.
+    """
     return Damaged(
-        f"{which} of task {ascii(task_id)[:80]} cannot be read, because the disk damaged it; "
-        "restore the folder from a copy, or kill the Task"
+        f"{which} of task {ascii(task_id)[:80]} cannot be read from {path}, because the disk "
+        "damaged it; restore the folder from a copy, or kill the Task"
     )
 
 

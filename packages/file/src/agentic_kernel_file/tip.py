@@ -116,7 +116,7 @@ class Tip:
     def _read_tail(self) -> bool:
         batches, torn = self._reader.catalog.log.tail(self.position)
         for batch in batches:
-            changes = changes_of(batch, self.latest)
+            changes = changes_of(batch, self.latest, self._reader.catalog.log.folder)
             for change in changes:
                 self.decided(change)
             self.note(changes, batch.end)

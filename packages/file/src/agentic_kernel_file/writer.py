@@ -215,8 +215,8 @@ class Writer:
             published = self._publish(end)
             if published is None:
                 raise StoreError(
-                    "another process met a disk error and gave this write up; check the disk and "
-                    "try again"
+                    f"another process met a disk error in {self._folder.path} and gave this write "
+                    "up; check the disk and try again"
                 )
         except FolderGone as error:
             self._tip.forget()
@@ -327,8 +327,8 @@ class Writer:
     def _settle_doubt(self, end: int) -> None:
         if not self._give_up(end) and self._folder.head.read().durable < end:
             raise StoreError(
-                "the outcome of an earlier write is unknown, and it could not be given up; check "
-                "the disk and try again"
+                f"the outcome of an earlier write to {self._folder.path} is unknown, and it could "
+                "not be given up; check the disk and try again"
             )
         self._doubt = None
 
