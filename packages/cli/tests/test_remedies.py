@@ -32,6 +32,8 @@ ASKS = {
         {"digest": letter * 64, "action": {"type": "stop", "letter": letter}} for letter in "de"
     ],
 }
+QUESTION = {"kind": "question", "question": "Which?"}
+NOT_UTF8 = b"acme\xff\xfe".decode(errors="surrogateescape")
 APP = """
 from agentic_kernel import CannotStart
 from agentic_kernel_engine import Host
@@ -325,7 +327,7 @@ def test_list_and_show_name_the_same_remedy_for_a_task_that_no_process_runs(
     ("note", "need", "then"),
     [
         (ASKS, "an approval", f"approve it {'d' * 64} {'e' * 64}"),
-        ({"kind": "question", "question": "Which?"}, "an answer", "answer it TEXT"),
+        (QUESTION, "an answer", "answer it TEXT"),
     ],
 )
 def test_resume_hands_no_task_over_that_waits_for_a_decision(
@@ -430,6 +432,36 @@ def test_a_value_that_the_parser_refuses_is_told_in_plain_words(
     assert said in message
     assert "error" not in message
     assert "Input" not in message
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("show", NOT_UTF8), "ID"),
+        (("resume", "--", NOT_UTF8), "ID"),
+        (("recover", NOT_UTF8), "ID"),
+        (("list", "--after", NOT_UTF8), "ID"),
+        (("run", "x", "--session", NOT_UTF8), "ID"),
+        (("run", NOT_UTF8), "TEXT"),
+        (("run", "x", "--id", NOT_UTF8), "--id"),
+        (("run", "x", "--summary", NOT_UTF8), "--summary"),
+        (("run", "x", "--system", NOT_UTF8), "--system"),
+        (("resume", "it", "--extra", NOT_UTF8), "--extra"),
+        (("answer", "asks", NOT_UTF8), "TEXT"),
+        (("approve", "wants", "d" * 8, "--why", NOT_UTF8), "--why"),
+        (("deny", "wants", "d" * 8, "--reason", NOT_UTF8), "--reason"),
+    ],
+    ids=lambda value: "-".join(value[:-1]) if isinstance(value, tuple) else None,
+)
+def test_a_word_that_is_not_utf8_is_told_by_the_name_that_the_command_line_has(
+    told: Told, words: tuple[str, ...], name: str
+) -> None:
+    keep(Path(), "it", Pause())
+    keep(Path(), "wants", Pause(notes={"engine/waiting_for": ASKS}))
+    keep(Path(), "asks", Pause(notes={"engine/waiting_for": QUESTION}))
+    assert told(*words) == (
+        f"{name}: is 'acme\\udcff\\udcfe', which is not UTF-8 at character 5; give it in UTF-8"
+    )
 
 
 def test_a_file_url_with_two_slashes_needs_three(told: Told) -> None:

@@ -17,7 +17,7 @@ from agentic_kernel_engine.texts import Texts
 from agentic_kernel_file import FileStore
 
 from .naming import LAST, MIN_PART
-from .text import command_line, label
+from .text import command_line, label, utf8
 
 FAR: Final = 10_000
 """The most Tasks that are looked at for the last characters of an id, the newest first."""
@@ -89,11 +89,13 @@ async def find_task(host: Host, given: str) -> Record:
 
     Raises:
         TaskNotFound: No Task fits.
-        InvalidValue: Several Tasks fit, the part is too short, or there is no Task for `LAST`.
+        InvalidValue: Several Tasks fit, the part is too short or not UTF-8, or there is no Task for
+            `LAST`.
         Unreadable: The Task is stored, but this version cannot read it.
     """
     if given is LAST:
         return await _last(host)
+    utf8(given, "ID")
     try:
         return await host.record(given)
     except TaskNotFound:

@@ -119,6 +119,27 @@ def _shown(char: str) -> str:
             return char
 
 
+def utf8(given: str, name: str) -> str:
+    """Return a word of the command line, which must be UTF-8.
+
+    Python reads each byte that is not UTF-8 as a lone surrogate, which no store takes.
+
+    Args:
+        name: The name of the argument or the option, for the message.
+
+    Raises:
+        InvalidValue: It is not UTF-8.
+    """
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        shown = cut(ascii(given), 80)
+        raise InvalidValue(
+            name, f"is {shown}, which is not UTF-8 at character {error.start + 1}; give it in UTF-8"
+        ) from None
+    return given
+
+
 def seconds(span: str, option: str) -> int:
     """Return the seconds of a span like ``90s``, ``45m``, ``12h``, ``30d`` or ``2w``.
 

@@ -24,6 +24,7 @@ from ..parameters import (
     invocation,
     wanted_with,
 )
+from ..text import utf8
 
 
 def answer(
@@ -69,7 +70,7 @@ def answer(
         raise waiting.NotAwaited(
             record.task.id, "asks another question than the one with this digest; read it with show"
         )
-    said = sys.stdin.read() if words == ["-"] else words[0]
+    said = utf8(sys.stdin.read() if words == ["-"] else words[0], "TEXT")
     decision = {"type": vocabulary.ANSWER, "text": said, "by": recorded_name(by)}
     if asked:
         decision["digest"] = asked

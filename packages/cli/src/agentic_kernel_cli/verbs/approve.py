@@ -24,6 +24,7 @@ from ..parameters import (
     invocation,
     wanted_with,
 )
+from ..text import utf8
 
 
 def approve(
@@ -46,6 +47,7 @@ def approve(
     from ..deciding import approvals, decide, seen
 
     called, grant = invocation(context), granted_by(context)
+    utf8(why, "--why")
     task, named = wanted_with(given, last, [*(digests or ()), *(digest or ())])
     record, wanted = seen(called, "approve", task, named)
     decisions = approvals(wanted, True, by, why)

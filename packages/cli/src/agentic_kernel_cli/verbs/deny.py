@@ -24,6 +24,7 @@ from ..parameters import (
     invocation,
     wanted_with,
 )
+from ..text import utf8
 
 
 def deny(
@@ -52,6 +53,7 @@ def deny(
     from ..deciding import approvals, decide, seen
 
     called, grant = invocation(context), granted_by(context)
+    utf8(reason, "--reason")
     task, named = wanted_with(given, last, [*(digests or ()), *(digest or ())])
     record, refused = seen(called, "deny", task, named)
     decisions = approvals(refused, False, by, reason)

@@ -22,7 +22,7 @@ from ..parameters import (
     invocation,
     wanted,
 )
-from ..text import label
+from ..text import label, utf8
 
 if TYPE_CHECKING:
     from agentic_kernel import Task
@@ -55,6 +55,7 @@ def resume(
     from ..proposals import onward, proposal
 
     called, grant = invocation(context), granted_by(context)
+    utf8(extra or "", "--extra")
     record = found(called, wanted(given, last))
     if record.task.status is not TaskStatus.PAUSED:
         raise IllegalTransition(record.task.id, record.task.status, "resume")

@@ -21,7 +21,7 @@ from ..parameters import (
     invocation,
     whole,
 )
-from ..text import label
+from ..text import label, utf8
 
 if TYPE_CHECKING:
     from ..invocation import Invocation
@@ -74,7 +74,9 @@ def run(
 
     called = invocation(context)
     settings = called.settings
-    told = sys.stdin.read() if text == "-" else text
+    told = utf8(sys.stdin.read() if text == "-" else text, "TEXT")
+    for name, word in (("--id", task_id), ("--summary", summary), ("--system", system)):
+        utf8(word or "", name)
     title = summary_of(told) if summary is None else summary
     app_kind = _app_kind(called, runtime)
     if app_kind is not None and called.app is not None:
