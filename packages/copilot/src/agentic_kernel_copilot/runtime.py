@@ -54,7 +54,12 @@ class CopilotRuntime(ReadyRuntime):
         self.substrate.answer_forms.expect(task_id, wanted)
 
     async def close(self) -> None:
-        """`Host.close`, then end the CLI."""
+        """`Host.close`, then end the CLI.
+
+        Raises:
+            StoreError, WrongEventLoop: As `Host.close`. In a wrong event loop the CLI stays.
+        """
+        self._check_event_loop()
         try:
             await super().close()
         finally:

@@ -15,7 +15,15 @@ import pydantic
 import pytest
 
 from agentic_kernel import CannotStart, InvalidValue, Task, TaskNotFound, TaskStatus
-from agentic_kernel_engine import Done, Host, Limits, MemoryStore, TaskFailed, tool
+from agentic_kernel_engine import (
+    Done,
+    Host,
+    Limits,
+    MemoryStore,
+    TaskFailed,
+    WrongEventLoop,
+    tool,
+)
 from agentic_kernel_engine.loop import Context, Delta, FinalAnswer, Plan, PlannerError, ToolCall
 from agentic_kernel_engine.providers import ProviderRuntime, own_loop
 from agentic_kernel_engine.seams.middlewares import Retry
@@ -647,3 +655,22 @@ def test_only_tasks_of_the_library_are_let_go_in_silence() -> None:
         return found
 
     assert asyncio.run(looked()) == {True}
+
+
+def test_a_runtime_closed_in_a_wrong_event_loop_keeps_its_client() -> None:
+    class Held(Scripted):
+        closed = 0
+
+        async def close(self) -> None:
+            self.closed += 1
+
+    held = Held("yes", "yes")
+    with asyncio.Runner() as runner:
+        made = ProviderRuntime(held, "scripted", (), None, {})
+        assert runner.run(made.run("Is it?")).result == "yes"
+        with pytest.raises(WrongEventLoop):
+            asyncio.run(made.close())
+        assert held.closed == 0
+        assert runner.run(made.run("Is it still?")).result == "yes"
+        runner.run(made.close())
+    assert held.closed == 1

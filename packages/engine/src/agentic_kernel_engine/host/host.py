@@ -87,9 +87,10 @@ class Host(Decisions, Queries):
     reach: no Task is left half changed (R4). Without a substrate a Host is a control plane: it
     reads, pauses, resumes and kills Tasks, and other Hosts run them.
 
-    A Host belongs to the event loop in which its first verb writes; in another one, each verb that
-    writes raises `WrongEventLoop`. ``async with`` closes it: runs let go at their next safe point,
-    and their Tasks stay claimable.
+    A Host belongs to the event loop in which its first verb writes. In another one every verb
+    raises `WrongEventLoop`, `drain` and `close` included; only the methods of `Queries` and
+    `outcome` work in any. ``async with`` closes it: runs let go at their next safe point, and their
+    Tasks stay claimable.
 
     Args:
         substrate: Does the work of Tasks; None for a control plane.
@@ -648,18 +649,26 @@ class Host(Decisions, Queries):
         The Tasks stay ``running`` and claimable, or become ``paused`` if ``pause`` is True. A run
         that reaches no safe point within ``timeout`` seconds is cancelled, and its Task stays as
         its last commit left it. The call takes at most ``timeout`` plus twice the unwind timeout.
+
+        Raises:
+            WrongEventLoop: The Host belongs to another event loop.
         """
         edges.flag(pause, "pause")
+        self._check_event_loop()
         await self._own(self._live.drain(pause=pause, timeout=edges.seconds(timeout, "timeout")))
 
     async def close(self) -> None:
         """`drain` within the grace, then leave the store.
 
-        A further call waits for the first, and tries to leave again if that failed.
+        A further call waits for the first, and tries to leave again if that failed. On a closed
+        Host it does nothing, in any event loop.
 
         Raises:
             StoreError: The store failed at each of three leaves, so it counts this Host as alive.
+            WrongEventLoop: The Host belongs to another event loop. If that one is closed, the store
+                counts this Host as alive until the process ends.
         """
+        self._check_event_loop()
         if self._closing is None or _failed(self._closing):
             self._closing = self._parts.shielded.start(self._close())
         if not self._closing.done():
@@ -704,6 +713,20 @@ class Host(Decisions, Queries):
         if principal is None and limits is None and admission.default is not None:
             return admission.default
         return await admission.bind(principal, limits, task.id)
+
+    def _check_event_loop(self) -> None:
+        """Check that this event loop may drain or close the Host.
+
+        Raises:
+            WrongEventLoop: The Host is open, and works or closes in another event loop.
+        """
+        closing = self._closing
+        if closing is not None and closing.done() and not _failed(closing):
+            return
+        here = asyncio.get_running_loop()
+        for begun in (self._joined, closing):
+            if begun is not None and not _failed(begun) and begun.get_loop() is not here:
+                raise WrongEventLoop
 
     def _check_start(self, task: Task) -> None:
         self._check_open()

@@ -139,7 +139,12 @@ class ProviderRuntime(ReadyRuntime):
         super().__init__(self._loop, store, runtime_kinds=[runtime_kind], **host)
 
     async def close(self) -> None:
-        """Close the Host, and then the clients of the planners."""
+        """Close the Host, and then the clients of the planners.
+
+        Raises:
+            StoreError, WrongEventLoop: As `Host.close`. In a wrong event loop no client is closed.
+        """
+        self._check_event_loop()
         try:
             await super().close()
         finally:
