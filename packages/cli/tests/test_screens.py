@@ -63,7 +63,7 @@ PLANNED = Event("plan.made", {"actions": [{**CALL, "tool": "look"}, CALL]}, NOW)
 OBSERVED = {
     "observations": [
         {"output": "seen", "tool": "look"},
-        {"error": INDETERMINATE, "message": "begun before a crash", "tool": "pay"},
+        {"error": INDETERMINATE, "message": "begun earlier", "tool": "pay"},
     ]
 }
 
@@ -85,7 +85,7 @@ def test_a_step_of_unknown_outcome_is_named_as_it_happens_and_later(
     screen.begin([(a_task(), before)])
     screen.observe("first", event)
     told = [line for line in capsys.readouterr().err.splitlines() if "outcome" in line]
-    because = "a crash cut this step, so it may have taken effect"
+    because = "a run ended in this step, so it may have taken effect"
     assert told == [f"unknown outcome: {step}; {because}"]
     [doubt] = doubted([*before, event])
     rendering.task_details(rendering.Paper(), a_task(), said="", doubts=[doubt.step])

@@ -1,4 +1,4 @@
-"""Doubts: the steps of a Task whose outcome is unknown, because a crash interrupted them.
+"""Doubts: the steps of a Task whose outcome is unknown, because a run ended in them.
 
 The Loop records such a step as an observation with the error ``indeterminate``. Any other substrate
 records an event of its own, whose type is ``<impl>/indeterminate`` or ``<impl>.indeterminate``.

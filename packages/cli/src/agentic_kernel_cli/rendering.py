@@ -114,7 +114,7 @@ def task_details(
         used: The use of its own calls of models.
         ran: The time that it ran; None if it is not known.
         decisions: The decisions of people, with the names that were recorded.
-        doubts: The steps whose outcome is unknown, because a crash interrupted them.
+        doubts: The steps whose outcome is unknown, because a run ended in them.
         way_on: The command that lets the Task go on.
         host: The Host in which the Task goes on, if this command does not run it.
     """

@@ -41,7 +41,7 @@ _NEWS: Final[Mapping[str, str]] = {
 
 _PLAIN: Final = ("requested", "interrupt")
 """Reasons for a pause that are not shown, because the last line says enough."""
-_UNKNOWN: Final = "a crash cut this step, so it may have taken effect"
+_UNKNOWN: Final = "a run ended in this step, so it may have taken effect"
 _NEWS_WIDTH: Final = 400
 """Maximum length of a line about a step, in characters."""
 

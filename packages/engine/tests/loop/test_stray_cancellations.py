@@ -10,9 +10,11 @@ import pytest
 
 from agentic_kernel import Task
 from agentic_kernel_engine import Job
+from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.decision import Decision
 from agentic_kernel_engine.plans.limits import Limits, Remaining
+from agentic_kernel_engine.plans.observation import INDETERMINATE, Observation
 from agentic_kernel_engine.plans.plan import Delta
 from agentic_kernel_engine.seams.child_tasks import ChildTasks
 from agentic_kernel_engine.seams.compactor import Compaction
@@ -23,6 +25,7 @@ from agentic_kernel_engine.seams.middleware import Recovery
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.policies import RiskPolicy
 from agentic_kernel_engine.seams.policy import AllowAll, Hiding, decided
+from agentic_kernel_engine.tools.tool import tool
 
 from ..delegating import Roles, join, spawn
 from ..scripting import Runner, World, new_task
@@ -220,3 +223,42 @@ def assert_failed(task: Task, message: str) -> None:
     assert task.failure.code in ("engine/unhandled_error", "engine/middleware_failed")
     assert message in task.failure.message
     assert task.metadata["engine/stop_reason"] == "error"
+
+
+@pytest.mark.parametrize("part", ["hook", "tool"])
+async def test_a_part_that_cancels_its_own_run_leaves_an_unknown_outcome_and_no_crash_is_told(
+    runner: Runner, part: str
+) -> None:
+    cancelled: list[str] = []
+
+    async def cancel_once() -> None:
+        if not cancelled:
+            cancelled.append(part)
+            current = asyncio.current_task()
+            assert current is not None
+            current.cancel()
+            await asyncio.sleep(0)
+
+    @tool(effect="write")
+    async def pay() -> str:
+        if part == "tool":
+            await cancel_once()
+        return "paid"
+
+    class Hook:
+        async def after_tool(self, invocation: Any, observation: Observation) -> Observation:
+            if part == "hook":
+                await cancel_once()
+            return observation
+
+    task = await runner.run(
+        ToolCall("pay"), DONE, tools=[pay], middleware=[Hook()], parallel_tools=False
+    )
+    assert task.result == "done"
+    assert cancelled == [part]
+    told = replay(await runner.events(task)).observations[0]
+    assert told.error == INDETERMINATE
+    assert told.message == (
+        "an earlier run of this task began the call and ended before it recorded the outcome; "
+        "whether the call took effect is not known; find out before you repeat it"
+    )

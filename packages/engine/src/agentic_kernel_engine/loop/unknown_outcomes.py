@@ -1,8 +1,8 @@
 """Unknown outcomes: tool calls that a run does not make, though an earlier run may have made them.
 
-If a crash follows the commit that prepared a call, the next run cannot know whether the call was
-made. If the tool may not be called again, the call gets the observation ``indeterminate``, and a
-planner or a person has to find out.
+If a run ends between the commit that prepared a call and the next one, because its process died or
+it was cancelled, the next run cannot know whether the call was made. If the tool may not be called
+again, the call gets the observation ``indeterminate``, and a planner or a person has to find out.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ TIMEOUT: Final = "timeout"
 POLICY_DENIED: Final = "policy_denied"
 """The policy, or a person, refused it; it was not run."""
 INDETERMINATE: Final = "indeterminate"
-"""The call was begun before a crash, and may have taken effect. It was not run again."""
+"""An earlier run of the Task began the call and did not record its outcome: its process died, or it
+was cancelled. The call may have taken effect. It was not made again."""
 NO_THREAD: Final = "no_thread"
 """No thread was free for the tool, because too many tools hang; it was not run."""
 NOBODY_TO_ASK: Final = "nobody_to_ask"
@@ -54,10 +55,10 @@ class Observation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @classmethod
     def indeterminate(cls, call: ToolCall) -> Observation:
-        """The observation of a call that a crash interrupted and that must not be repeated."""
+        """The observation of a call that an earlier run began and that must not be repeated."""
         message = (
-            "the call was begun before a crash, and whether it took effect is not known; find out "
-            "before you repeat it"
+            "an earlier run of this task began the call and ended before it recorded the outcome; "
+            "whether the call took effect is not known; find out before you repeat it"
         )
         return cls(error=INDETERMINATE, message=message, call=call.id, tool=call.tool)
 
