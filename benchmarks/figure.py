@@ -1,4 +1,4 @@
-"""What a benchmark hands back, and how contestants are timed side by side."""
+"""The figures of a benchmark, and the timing of contestants side by side."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ class Figure:
     """One measured figure beside its limit and its bar."""
 
     name: str
-    """What was measured, in a few words."""
+    """The measured thing, in a few words."""
     ours: float
     unit: str
     """E.g. ``µs``, ``ms``, ``bytes``, ``steps/s``, ``×``."""
     limit: float
-    """What the unavoidable work alone came to, measured in the same run."""
+    """The same for the unavoidable work alone, measured in the same run."""
     limit_is: str
-    """What that work is."""
+    """The unavoidable work."""
     bar: float
-    """What ours is to reach, in ``unit``."""
+    """The value that ours has to reach, in ``unit``."""
     better: Literal["lower", "higher"] = "lower"
 
     @property
     def held(self) -> bool:
-        """Whether ours is on the right side of the bar."""
+        """True if ours is on the right side of the bar."""
         return self.ours <= self.bar if self.better == "lower" else self.ours >= self.bar
 
     def record(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a benchmark hands back to be drawn: how a quantity grows with another one."""
+"""The growth of a quantity with another one, which a benchmark gives to be drawn."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Series:
     """The name of the drawing."""
     title: str
     x: str
-    """What grows, in a few words."""
+    """The growing quantity, in a few words."""
     y: str
-    """What was measured, with its unit."""
+    """The measured quantity, with its unit."""
     lines: dict[str, list[tuple[float, float]]]
     """The points of each line, by its name."""
 

@@ -1,4 +1,4 @@
-"""What a crash trial left behind, and what is wrong with it."""
+"""The evidence of a crash trial, and its faults."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class Evidence:
     """Everything that there is to know about a trial when it is over."""
 
     codes: Mapping[str, int]
-    """How each process ended."""
+    """The end of each process."""
     said: Mapping[str, Sequence[Said]]
-    """What each process said, in order."""
+    """The lines of each process, in order."""
     effects: Sequence[tuple[str, int]]
     """Task and step of each effect that happened, in order."""
     records: Mapping[str, Record] = field(default_factory=dict)
@@ -64,13 +64,13 @@ class Evidence:
 
     @property
     def indeterminate(self) -> int:
-        """How many steps were marked as indeterminate."""
+        """The number of steps that were marked as indeterminate."""
         logs = self.logs.values()
         return sum(event.type == "step.indeterminate" for log in logs for event in log)
 
     @property
     def take_overs(self) -> int:
-        """How many Tasks were taken over."""
+        """The number of Tasks that were taken over."""
         return len(self.about("claimed"))
 
     def about(self, what: str, task: str | None = None) -> list[tuple[str, Any]]:
@@ -115,7 +115,7 @@ async def gather(kind: str, folder: Path, codes: Mapping[str, int]) -> Evidence:
 
 
 def said(folder: Path, name: str) -> list[Said]:
-    """What a process said."""
+    """The lines of a process."""
     lines = (folder / f"{name}.said").read_text().splitlines()
     return [Said(*json.loads(line)) for line in lines]
 
@@ -223,7 +223,7 @@ def _steps(evidence: Evidence, record: Record, log: Sequence[Event]) -> Iterator
 
 
 def _acknowledged(evidence: Evidence, record: Record, log: Sequence[Event]) -> Iterator[Finding]:
-    """What any process was told is still so."""
+    """Each answer that a process got is still true."""
     task = record.task.id
     there = {(event.type, event.data.get("step")) for event in log}
     for what in ("prepared", "observed", "indeterminate"):

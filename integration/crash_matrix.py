@@ -33,7 +33,7 @@ ROOT: Final = Path(__file__).parents[1]
 RESUMERS: Final = (1, 2, 8)
 TRIALS: Final = 624
 SHOWN: Final = 20
-"""How many findings of one trial are printed."""
+"""The most findings of one trial that are printed."""
 NOT_THERE: Final = {(COMPACTION, "sqlite")}
 """Points that a store does not have."""
 
@@ -55,7 +55,7 @@ class Trial(NamedTuple):
 
     @property
     def again(self) -> str:
-        """How to do just this one again."""
+        """The command that repeats this one."""
         cell = self.cell
         return (
             f"python -m integration.crash_matrix --store {cell.store} --point {cell.point!r} "
@@ -64,7 +64,7 @@ class Trial(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a trial."""
+    """The result of a trial."""
 
     trial: Trial
     killed: bool
@@ -163,7 +163,7 @@ class Teller:
 
 
 def passings(processes: Template, store: str, folder: Path) -> Mapping[str, int]:
-    """How often a process that is not killed passes each point."""
+    """The number of times that a process that is not killed passes each point."""
     with TemporaryDirectory(dir=folder) as name:
         codes = processes.run([_victim(store, name)])
         return counted(Path(name), codes[0])
@@ -252,7 +252,7 @@ def table(lines: Mapping[Cell, Line]) -> str:
 
 
 def report(outcome: Outcome) -> str:
-    """What was found in a trial, and how to make it again."""
+    """The findings of a trial, and the command that repeats it."""
     cell, at = outcome.trial.cell, outcome.trial.at
     return "\n".join(
         [

@@ -35,7 +35,7 @@ PAUSES: Final = (1, 4)
 
 
 class Order(TypedDict):
-    """What one process is to be."""
+    """The order to one process."""
 
     name: str
     """`VICTIM`, or an heir's name."""
@@ -52,7 +52,7 @@ class Order(TypedDict):
 
 
 Life = Callable[[Any], Coroutine[Any, Any, None]]
-"""What a process does with its order."""
+"""The work of a process on its order."""
 
 
 class Worker:

@@ -60,7 +60,7 @@ class Trial(NamedTuple):
 
     @property
     def again(self) -> str:
-        """How to do just this one again."""
+        """The command that repeats this one."""
         cell = self.cell
         return (
             f"python -m integration.loop_crash_matrix --point {cell.point!r} "
@@ -69,7 +69,7 @@ class Trial(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a trial."""
+    """The result of a trial."""
 
     trial: Trial
     findings: Sequence[Finding]
@@ -122,7 +122,7 @@ def order(
     point: str | None = None,
     at: int = 0,
 ) -> LoopOrder:
-    """What a process is to be."""
+    """The order to a process."""
     return {
         "name": name, "kind": "file", "folder": folder, "point": point, "at": at, "dead": "",
         "shapes": shapes, "limits": dict(bounds),
@@ -169,7 +169,7 @@ def table(lines: Mapping[Cell, Counter[str]]) -> str:
 
 
 def report(outcome: Outcome) -> str:
-    """What was found in a trial, and how to make it again."""
+    """The findings of a trial, and the command that repeats it."""
     trial = outcome.trial
     return "\n".join(
         [

@@ -26,7 +26,7 @@ TASK: Final = "task"
 
 
 class LoopOrder(Order):
-    """What one process is to be; all of a trial run the same Loop."""
+    """The order to one process; all processes of a trial run the same Loop."""
 
     shapes: list[str]
     """The steps of the Task, in their order."""

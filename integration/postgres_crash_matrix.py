@@ -169,7 +169,7 @@ def crash(
 
 
 def report(outcome: Outcome) -> str:
-    """What was found in a trial, and how to make it again."""
+    """The findings of a trial, and the command that repeats it."""
     cell, at = outcome.trial.cell, outcome.trial.at
     return "\n".join(
         [

@@ -1,4 +1,4 @@
-"""What the documentation shows is run as it stands."""
+"""The programs of the documentation run as they stand."""
 
 from __future__ import annotations
 

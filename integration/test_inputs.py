@@ -1,4 +1,4 @@
-"""What each ready runtime says that it takes works, and it refuses everything else at dispatch."""
+"""Each ready runtime takes the inputs that it names, and refuses all others at dispatch."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ BELOW = {
         *("gemini", "copilot", "otel", "guard", "mcp", "server", "new"),
     },
 }
-"""What each may import of ours; a sibling never a sibling."""
+"""The packages of ours that each may import; a sibling never a sibling."""
 PROVIDES = {
     "github-copilot-sdk": "copilot",
     "google-auth": "google",

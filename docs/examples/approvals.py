@@ -34,7 +34,7 @@ class AskBeforePaying:
 
 
 async def desk(state: str) -> None:
-    """What another process does: it runs nothing, and sees what is asked for in the folder."""
+    """The work of another process: it runs no Task, and sees the requests in the folder."""
     approvals = InMemoryApprovals()
     async with Host(store=FileStore(state), approvals=approvals) as host:
         await host.find()

@@ -36,7 +36,7 @@ CAPABILITIES = InMemoryCapabilities(
 
 
 def report(context: Context) -> FinalAnswer:
-    """What the planner was told, and what came of its call."""
+    """The instructions of the planner, and the result of its call."""
     last = context.transcript[-1]
     assert isinstance(last, Turn)
     observation = last.observations[0]

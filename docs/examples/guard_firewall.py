@@ -1,4 +1,4 @@
-"""What a model sees of a result: a summary, a table with its cuts, and no secrets."""
+"""A model's view of a result: a summary, a table with its cuts, and no secrets."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ PLANNER = ScriptedPlanner(  # one answer for every step; a model would give thes
 
 
 async def approve(state: Path, task_id: str) -> None:
-    """What a second terminal does: look at what is waited for, and approve it."""
+    """The work of a second terminal: look at the requests, and approve one."""
     async with Host(store=FileStore(state)) as other:
         task = await other.get(task_id)
         waiting = cast("dict[str, Any]", task.metadata["engine/waiting_for"])

@@ -21,7 +21,7 @@ def acts_for(name: str, tenant: str) -> Principal | None:
 
 @tool
 async def whoami(context: ToolContext) -> str:
-    """Who acts, and with which scopes."""
+    """The acting users, with their scopes."""
     return f"{context.principal.name} {sorted(context.principal.scopes)}"
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the peers share."""
+"""Shared by the tests of the peers."""
 
 from .fixtures import aimock, aimock_process, llama
 

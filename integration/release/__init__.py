@@ -1,1 +1,1 @@
-"""What must hold before a release: `nox -s release-check`."""
+"""The conditions of a release: `nox -s release-check`."""
