@@ -18,11 +18,10 @@ from agentic_kernel_engine.loop import (
     PlannerError,
     Principal,
     ToolCall,
-    plan_of,
 )
 from agentic_kernel_engine.seams import Invocation, Recovery, Tool, ToolContext
 
-from .planner_answers import expect_usage
+from .planner_answers import expect_usage, own_plan
 from .rules import RuleError, broken, expect
 
 Given = tuple[Any, ...]
@@ -176,7 +175,7 @@ def _answer(given: Plan, found: Any) -> str:
 
 def _stored(given: Any, doing: str) -> str:
     try:
-        plan = plan_of(given)
+        plan = own_plan(given)
         text = msgspec.json.encode(plan)
         values.check(msgspec.json.decode(text), "plan")
         again = msgspec.json.decode(text, type=Plan)

@@ -122,7 +122,7 @@ def _read(given: Any) -> Plan:
     if isinstance(given, Plan):
         expect_usage(given.usage, "the usage")
     try:
-        plan = plan_of(given)
+        plan = own_plan(given)
     except PlannerError as error:
         raise broken("plan", error.message) from error
     for part in (plan.text, plan.reasoning, plan.model):
@@ -134,6 +134,18 @@ def _read(given: Any) -> Plan:
         raise broken("plan", f"it cannot be read back: {error}; stored as {text!r:.200}") from error
     expect(again == plan, "plan", f"it is stored as another: {plan!r:.200} as {again!r:.200}")
     return plan
+
+
+def own_plan(given: Any) -> Plan:
+    """Return an answer as a plan that holds the very parts of the answer; the Loop copies them.
+
+    Raises:
+        PlannerError: The Loop does not accept the answer.
+    """
+    plan_of(given)
+    if isinstance(given, Plan):
+        return given
+    return Plan(tuple(given) if isinstance(given, (list, tuple)) else (given,))
 
 
 def _expect_used(error: PlannerError, pieces: Sequence[Delta]) -> None:
