@@ -33,7 +33,7 @@ from . import inbox
 from .admission import Admission
 from .change import STALLED, Decide, Decided, change, successor
 from .ending import fault_of, mutation_of, unstorable
-from .flushing import Flushing
+from .text_flushing import Flushing
 from .history import history
 from .in_flight import Slots, answered
 from .job import Job

@@ -35,7 +35,7 @@ from ..readback import BUSY, landed
 from ..record import Record
 from .change import LOOKS, acknowledged
 from .emitted import Emitted, Piece, checked, plain
-from .flushing import Flushing
+from .text_flushing import Flushing
 from .history import history, stored
 from .in_flight import turn
 from .news import News

@@ -22,7 +22,7 @@ from agentic_kernel_engine import (
 )
 from agentic_kernel_engine.events import Event, from_stored
 from agentic_kernel_engine.host import flushing
-from agentic_kernel_engine.host.flushing import Flushing
+from agentic_kernel_engine.host.text_flushing import Flushing
 from agentic_kernel_engine.host.parts import Parts
 from agentic_kernel_engine.texts import FURTHEST, Texts
 
