@@ -16,7 +16,15 @@ from agentic_kernel_cli.commands import app
 from agentic_kernel_cli.costs import NOTHING, Used, used_by, used_in
 from agentic_kernel_engine import Event, Host, Loop, MemoryStore
 from agentic_kernel_engine.events import from_stored
-from agentic_kernel_engine.loop import AskUser, FinalAnswer, Plan, PlannerError, Thought, Usage
+from agentic_kernel_engine.loop import (
+    AskUser,
+    Context,
+    FinalAnswer,
+    Plan,
+    PlannerError,
+    Thought,
+    Usage,
+)
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.seams import ScriptedPlanner
 from agentic_kernel_file import FileStore
@@ -104,3 +112,54 @@ def test_list_and_show_tell_it_in_every_form(tmp_path: Path) -> None:
         assert json.loads(said("--json", *verb.split()))["used"] == used
     assert said("list").rstrip("\n").endswith("\t255\t0.375")
     assert "used: 230 tokens in, 25 out, cost 0.3750\n" in said("show", "it")
+
+
+def test_show_tells_what_a_call_that_a_kill_cut_may_have_used(tmp_path: Path) -> None:
+    class Hangs:
+        def worst_case(self, context: Context) -> Usage:
+            return Usage(1_000, 500, cost=0.125)
+
+        async def plan(self, context: Context) -> Plan:
+            if context.step:
+                asked.set()
+                await asyncio.Event().wait()
+            return plan(Thought("hm"), given=100, made=20, cost=0.0625)
+
+    def said(*words: str) -> str:
+        return CliRunner().invoke(app, ["--state", str(tmp_path), *words]).stdout
+
+    async def working() -> None:
+        store = FileStore(tmp_path)
+        async with Host(Loop(Hangs()), store) as host:
+            await host.dispatch(a_task())
+            await asked.wait()
+            running = await asyncio.to_thread(said, "--json", "show", "it")
+            assert json.loads(running)["reserved"] == reserved
+            assert "may have used" not in await asyncio.to_thread(said, "show", "it")
+            await host.kill("it")
+        store.close()
+
+    asked = asyncio.Event()
+    reserved = {"input_tokens": 1_000, "output_tokens": 500, "cost": 0.125}
+    asyncio.run(working())
+    told = json.loads(said("--json", "show", "it"))
+    assert told["used"] == {"input_tokens": 100, "output_tokens": 20, "cost": 0.0625}
+    assert told["reserved"] == reserved
+    shown = said("show", "it")
+    assert "used: 100 tokens in, 20 out, cost 0.0625\n" in shown
+    more = "1,000 tokens in, 500 out, cost 0.1250 more, in the call that was cut"
+    assert f"may have used: {more}\n" in shown
+
+
+def test_the_reservation_of_a_call_that_is_over_is_not_told(tmp_path: Path) -> None:
+    async def working() -> None:
+        store = FileStore(tmp_path)
+        done = plan(FinalAnswer("done"), given=100, made=20, cost=0.25)
+        planner = ScriptedPlanner(done, worst=Usage(1_000, 500))
+        async with Host(Loop(planner), store) as host:
+            await host.run(a_task())
+        store.close()
+
+    asyncio.run(working())
+    ran = CliRunner().invoke(app, ["--state", str(tmp_path), "--json", "show", "it"])
+    assert json.loads(ran.stdout)["reserved"] == {"input_tokens": 0, "output_tokens": 0, "cost": 0}

@@ -1,7 +1,8 @@
 """Costs: the tokens and the cost of a Task's own calls of models, from its events.
 
 A Task that has ended by itself says so in its last commit. The events of every other Task are
-summed. The calls of its children are not included.
+summed. A call that is not over is not included: its reservation stands beside the use. The calls of
+the Task's children are not included.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from agentic_kernel_engine import Event, EventId, Host, Record, StoreError
+from agentic_kernel_engine import Event, EventId, Host, Record, StoreError, values
 from agentic_kernel_engine.events import from_stored
 from agentic_kernel_engine.plans import vocabulary
 
@@ -87,6 +88,18 @@ def used_in(events: Iterable[Event]) -> Used:
         for field in _COUNTED.get(event.type, ()):
             used = used.plus(event.data.get(field))
     return used
+
+
+def reserved_in(record: Record, events: Iterable[Event]) -> Used:
+    """The most that a call beside those of ``used_in`` may have used; see `Outcome.reserved`.
+
+    Args:
+        events: The whole history of the Task.
+    """
+    if record.state is None or any(event.type == vocabulary.RUN_STOPPED for event in events):
+        return NOTHING
+    state = values.decode(record.state)
+    return NOTHING.plus(state.get("reserved") if isinstance(state, Mapping) else None)
 
 
 async def used_by(host: Host, record: Record, tools: Tools | None = None) -> Used | None:

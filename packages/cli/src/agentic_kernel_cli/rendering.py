@@ -97,6 +97,7 @@ def task_details(
     said: str,
     left: str = "",
     used: Used = NOTHING,
+    reserved: Used = NOTHING,
     ran: str | None = None,
     decisions: Sequence[str] = (),
     doubts: Sequence[str] = (),
@@ -111,7 +112,8 @@ def task_details(
     Args:
         said: The text so far; shown while there is no result.
         left: The remedy if the Task is running and no live process runs it; else empty.
-        used: The use of its own calls of models.
+        used: The use of its own calls of models that are over.
+        reserved: The most that a call beside these may have used; shown if the Task has ended.
         ran: The time that it ran; None if it is not known.
         decisions: The decisions of people, with the names that were recorded.
         doubts: The steps whose outcome is unknown, because a run ended in them.
@@ -129,6 +131,8 @@ def task_details(
         facts.append(("ran", ran))
     if used.total or used.cost:
         facts.append(("used", _spent(used)))
+    if task.status.terminal and (reserved.total or reserved.cost):
+        facts.append(("may have used", f"{_spent(reserved)} more, in the call that was cut"))
     facts += [("decided", decision) for decision in decisions]
     facts += [("unknown outcome", step) for step in doubts]
     if way_on is not None:

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from agentic_kernel import TaskStatus
+from agentic_kernel import Failure, TaskStatus
+from agentic_kernel_engine import Host, Job
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.ending import PlannerError
@@ -17,8 +18,9 @@ from agentic_kernel_engine.plans.limits import Limits
 from agentic_kernel_engine.plans.plan import NOTHING_USED, Delta, Plan, Usage
 from agentic_kernel_engine.seams.middlewares import Recorder, Replayer, Retry
 from agentic_kernel_engine.seams.planner import Context
+from agentic_kernel_engine.seams.planners import ScriptedPlanner
 
-from ..conftest import TappedStore
+from ..conftest import Acting, Crash, TappedStore
 from ..scripting import Runner, new_task
 
 WORST = Usage(100, 50, cost=1.0)
@@ -204,3 +206,67 @@ async def test_a_recording_keeps_the_usage_of_failed_calls(runner: Runner) -> No
     once_more = await runner.run(planner=replayer, middleware=[again, replayer])
     used = [replay(await runner.events(each)).spent.usage for each in (done, once_more)]
     assert used == [Usage(17, 8, cost=0.35)] * 2
+
+
+@pytest.mark.parametrize("end", ["complete", "crash", "fail", "kill"])
+async def test_the_call_that_an_end_from_outside_cut_stands_beside_the_usage(
+    runner: Runner, crash: Crash, end: str
+) -> None:
+    """The Host's account has both as one sum."""
+    asked, worst = asyncio.Event(), Usage(100, 50, cost=0.125)
+
+    class Hangs:
+        def worst_case(self, context: Context) -> Usage:
+            return worst
+
+        async def plan(self, context: Context) -> Plan:
+            if context.step:
+                asked.set()
+                await asyncio.Event().wait()
+            return Plan((ToolCall("add", {"a": 1, "b": 2}),), usage=Usage(10, 5, cost=0.0625))
+
+    task = new_task()
+    host = runner.mortal(planner=Hangs())
+    await host.dispatch(task)
+    await asked.wait()
+    if end == "crash":
+        await crash(host)
+    else:
+        failure = Failure("acme/over", "over")
+        with_what: dict[str, tuple[Any, ...]] = {"complete": ("result",), "fail": (failure,)}
+        await getattr(host, end)(task.id, *with_what.get(end, ()))
+        await host.close()
+    async with Host(store=runner.store) as reader:
+        outcome, account = await reader.outcome(task.id), await reader.account(task.id)
+    assert outcome.usage == Usage(10, 5, cost=0.0625)
+    assert outcome.reserved == worst
+    assert account.spent.cost == outcome.usage.cost + outcome.reserved.cost
+    assert account.spent.output_tokens == outcome.usage.output_tokens + worst.output_tokens
+
+
+async def test_a_task_that_ended_by_itself_has_nothing_reserved(runner: Runner) -> None:
+    planner = ScriptedPlanner(FinalAnswer("done"), worst=Usage(100, 50))
+    async with runner.host(planner=planner) as host:
+        outcome = await host.outcome((await host.run(new_task())).id)
+    assert outcome.state is not None
+    assert outcome.state["reserved"] == {"input_tokens": 100, "output_tokens": 50}
+    assert outcome.reserved == NOTHING_USED
+
+
+@pytest.mark.parametrize(
+    "state", [None, {}, {"reserved": None}, {"reserved": 3}, {"reserved": {"cost": "9"}}]
+)
+async def test_a_foreign_state_reserves_nothing(acting: type[Acting], state: Any) -> None:
+    committed = asyncio.Event()
+
+    async def act(job: Job) -> Any:
+        await job.commit(state)
+        committed.set()
+        await asyncio.Event().wait()
+
+    async with Host(acting(act), grace=0) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await committed.wait()
+        await host.kill(task.id)
+        assert (await host.outcome(task.id)).reserved == NOTHING_USED

@@ -28,7 +28,7 @@ def show(
     from agentic_kernel import TaskStatus
 
     from .. import rendering
-    from ..costs import used_in
+    from ..costs import reserved_in, used_in
     from ..doubts import doubted
     from ..durations import duration_in
     from ..origin import Tools
@@ -45,6 +45,7 @@ def show(
         happened = await history(host, task.id)
         said, gone = text_of(happened), await orphaned(host, record)
         used, doubts = used_in(happened), list(doubted(happened))
+        reserved = reserved_in(record, happened)
         ran = duration_in(happened)
         until = None if gone else task.ended_at or datetime.now(UTC)
         decided = list(rendering.decisions(happened))
@@ -59,6 +60,7 @@ def show(
                 said=said,
                 orphaned=gone,
                 used=asdict(used),
+                reserved=asdict(reserved),
                 ran_seconds=ran.seconds(until),
                 decided=[asdict(decision) for decision in decided],
                 unknown_outcomes=[doubt.as_json() for doubt in doubts],
@@ -71,6 +73,7 @@ def show(
                 task,
                 said=said,
                 used=used,
+                reserved=reserved,
                 ran=ran.told(until),
                 left=remedy(called.ways, task, tools) if gone else "",
                 decisions=[decision.line for decision in decided],

@@ -291,6 +291,9 @@ class Host(Decisions, Queries):
     async def account(self, task_id: str) -> Account:
         """Return the use of a Task's grant, as the Task's record says (R18).
 
+        It is never too low: it counts the reservation of a call that may have been made, where
+        `outcome` has ``usage`` and ``reserved`` apart.
+
         Raises:
             TaskNotFound: No such Task is stored.
         """
@@ -383,7 +386,11 @@ class Host(Decisions, Queries):
         return await self._verb(task_id, lambda key: self._family.end(key, mutation))
 
     async def outcome(self, task_id: str) -> Outcome:
-        """The Task's snapshot, the reason why it ended or paused, its usage, events and state."""
+        """The Task's snapshot, the reason why it ended or paused, its usage, events and state.
+
+        The ``usage`` is that of the calls that are over. If the Task was ended in the middle of a
+        call, ``reserved`` is the most that this call may have used up.
+        """
         from ..loop.replay import outcome  # Loads the Loop, which a Host does not need otherwise.
 
         record = await self.record(task_id)

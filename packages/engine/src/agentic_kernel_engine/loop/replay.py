@@ -20,7 +20,7 @@ from ..plans import vocabulary
 from ..plans.action import Action
 from ..plans.limits import Spent
 from ..plans.observation import Observation
-from ..plans.plan import Plan, Usage
+from ..plans.plan import NOTHING_USED, Plan, Usage
 from ..plans.reasons import STOP_REASON, StopReason
 from ..plans.transcript import Entry, read
 
@@ -106,16 +106,31 @@ class Outcome(msgspec.Struct, frozen=True):
     reason: StopReason | None
     """The reason why it ended or paused; None if the Task is running, or no Loop has run it."""
     usage: Usage
-    """The usage of all calls of the planner, except a call that a kill cut short."""
+    """The usage of all calls of the planner that are over; see ``reserved``."""
     events: Sequence[Event]
     state: Mapping[str, Any] | None = None
     """The durable state of the run, as plain JSON: that of its last commit, before the step that
     ended it. None if the Task's substrate has stored no such mapping, as before its first commit.
     """
+    reserved: Usage = NOTHING_USED
+    """The reservation of that commit, which ``usage`` does not include. Of a Task that was killed,
+    completed or failed from outside, the call may have been made and have used up to this much; of
+    a running one, it may be under way. Nothing if the Task ended by itself, or if its planner has
+    no forecast. `Host.account` counts both together."""
 
 
 def outcome(task: Task, events: Sequence[Event], state: Mapping[str, Any] | None = None) -> Outcome:
     """The outcome of a Task, from its snapshot, its history, and the state in its record."""
     noted = task.metadata.get(STOP_REASON)
     reason = StopReason(noted) if noted in list(StopReason) and task.status != "running" else None
-    return Outcome(task, task.result, reason, replay(events).spent.usage, events, state)
+    run = replay(events)
+    reserved = NOTHING_USED if run.reason is not None else _reserved(state)
+    return Outcome(task, task.result, reason, run.spent.usage, events, state, reserved)
+
+
+def _reserved(state: Mapping[str, Any] | None) -> Usage:
+    """The reservation in a state; nothing if it has none, or if it is not a state of the Loop."""
+    try:
+        return msgspec.convert((state or {}).get("reserved") or {}, Usage)
+    except msgspec.ValidationError:
+        return NOTHING_USED

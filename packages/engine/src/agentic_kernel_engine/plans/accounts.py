@@ -99,8 +99,10 @@ class Account(msgspec.Struct, gc=False):
     """The use of a Task's grant, as its record says."""
 
     spent: Amounts
-    """Its own spending and that of the children that it settled. If the Task runs, or was ended
-    from outside, it includes the reservation of its last commit."""
+    """Its own spending and that of the children that it settled. It includes the reservation of its
+    last commit, which `Outcome.reserved` shows alone, unless the Task ended by itself and left the
+    note `USED`. A Task without a grant and without children leaves no such note; after its own end
+    this is then an upper bound, and `Outcome.usage` is exact."""
     grants: Mapping[str, Grant]
     """Its open grants."""
     ended: bool
