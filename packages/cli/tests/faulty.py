@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
 
 from agentic_kernel import Task
 from agentic_kernel_cli.logs import begin_logging
 from agentic_kernel_cli.place import Folder
+from agentic_kernel_cli.proposals import last_words
 from agentic_kernel_cli.running import Foreground
 from agentic_kernel_cli.streaming import TextScreen
 from agentic_kernel_engine import Host, Loop
@@ -28,6 +30,7 @@ def main(state: Path, task_id: str) -> int:
         lambda observer, kinds: Host(
             Loop(Faulty()), FileStore(state), observer=observer, claims=False
         ),
+        partial(last_words, place),
     )
     task = Task.new(summary="", instructions="", runtime_kind="local", id=task_id)
     return asyncio.run(foreground.launch(task))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
 
 from agentic_kernel import Task
 from agentic_kernel_cli.place import Folder
+from agentic_kernel_cli.proposals import last_words
 from agentic_kernel_cli.running import Foreground
 from agentic_kernel_cli.streaming import TextScreen
 from agentic_kernel_engine import Host, Job
@@ -23,10 +25,11 @@ class Stubborn:
 
 
 def main(state: Path, task_id: str) -> int:
-    place = Folder(state)
+    place = Folder(state, named=True)
     foreground = Foreground(
         lambda stop: TextScreen(place, lambda: stop.wish(141)),
         lambda observer, kinds: Host(Stubborn(), FileStore(state), observer=observer, claims=False),
+        partial(last_words, place),
     )
     task = Task.new(summary="", instructions="", runtime_kind="local", id=task_id)
     return asyncio.run(foreground.launch(task))

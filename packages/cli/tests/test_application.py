@@ -20,7 +20,7 @@ from agentic_kernel_cli.app import _run, parted
 from agentic_kernel_cli.settings import Settings
 from integration.peers.aimock import Aimock
 
-from .terminals import Terminals
+from .terminals import PATIENCE, Terminals
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "app" / "my_agents.py"
 
@@ -224,6 +224,26 @@ def test_ctrl_c_pauses_it(crew: Terminals) -> None:
     running.process.send_signal(signal.SIGINT)
     running.ended(130)
     assert crew.call("--json", "show", "it").lines[0]["status"] == "paused"
+
+
+def test_a_second_ctrl_c_tells_the_whole_command_that_lets_the_task_go_on(
+    crew: Terminals,
+) -> None:
+    running = crew.start("--app", "crew:payer", "run", "--id", "it", "Pay.")
+    until = time.monotonic() + PATIENCE
+    while not (folder(crew) / "paid").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    running.process.send_signal(signal.SIGINT)
+    running.until(err="press Ctrl-C again")
+    running.process.send_signal(signal.SIGINT)
+    running.ended(130)
+    last = running.err.splitlines()[-1]
+    words, _, way_on = last.partition("; go on with: ")
+    assert words == "left at once; committed work is kept"
+    where = ["--state", str(crew.state), "--app", "crew:payer"]
+    assert shlex.split(way_on) == ["agentic-kernel", *where, "recover", "it"]
+    assert crew.call("--json", "show", "it").lines[0]["orphaned"]
+    assert crew.call(*where, "recover", "it").out == "all done\n"
 
 
 @pytest.mark.torture

@@ -88,7 +88,7 @@ async def test_watch_tells_of_a_child_that_no_process_runs(
 ) -> None:
     """And of no child below a Task that no process runs, because that Task does not wait."""
     monkeypatch.setattr(children, "EACH", 0)
-    store, stop = Watched(), Stop()
+    store, stop = Watched(), Stop("left")
     await store.join("alive")
     await store.keep("it", "above", "alive:1")
     await store.keep("left", "it", None)

@@ -101,7 +101,11 @@ def test_a_second_signal_leaves_at_once_and_the_task_can_be_recovered(
     command.until(err="pausing")
     command.process.send_signal(signal.SIGINT)
     command.ended(130)
-    assert "agentic-kernel recover" in command.err
+    where = ["--state", str(terminals.state)]
+    assert command.err.splitlines()[-1] == (
+        "left at once; committed work is kept; go on with: "
+        f"{shlex.join(['agentic-kernel', *where, 'recover', 'it'])}"
+    )
     left = terminals.task("it")
     assert (left["status"], left["orphaned"], left["said"]) == ("running", True, "said, ")
 

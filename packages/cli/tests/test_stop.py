@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
+
+import pytest
 
 from agentic_kernel_cli.stop import Stop
 
@@ -10,7 +14,7 @@ from agentic_kernel_cli.stop import Stop
 async def test_a_signal_that_the_parent_had_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with Stop().on_signals() as stop:
+        with Stop("left").on_signals() as stop:
             signal.raise_signal(signal.SIGINT)
             assert (stop.code, signal.getsignal(signal.SIGINT)) == (None, signal.SIG_IGN)
             signal.raise_signal(signal.SIGTERM)
@@ -18,3 +22,27 @@ async def test_a_signal_that_the_parent_had_ignored_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+LEAVES = """
+import asyncio, os, signal, sys
+from agentic_kernel_cli.stop import Stop
+
+async def leave():
+    if sys.argv[1]:
+        os.close(2)
+    with Stop("left; it goes on").on_signals():
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+
+asyncio.run(leave())
+"""
+
+
+@pytest.mark.parametrize("deaf", ["", "closed"], ids=["stderr", "no stderr"])
+def test_a_second_signal_leaves_with_the_last_words_of_the_verb(deaf: str) -> None:
+    left = subprocess.run(
+        [sys.executable, "-c", LEAVES, deaf], capture_output=True, text=True, check=False
+    )
+    told = "" if deaf else "\nleft; it goes on\n"
+    assert (left.returncode, left.stderr) == (128 + signal.SIGTERM, told)

@@ -6,6 +6,8 @@
                               130  interrupted by Ctrl-C; the Task is then paused
 3  paused from elsewhere,     143  ended by SIGTERM; the Task is then paused
    or for a decision          141  the reader closed the output; the Task is then paused
+
+After a second signal, the process leaves at once, and its Task stays running until it is recovered.
 """
 
 from __future__ import annotations

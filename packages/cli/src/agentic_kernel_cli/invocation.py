@@ -131,7 +131,9 @@ class Invocation:
         def opened(observer: Observer, kinds: Collection[str]) -> AbstractAsyncContextManager[Host]:
             return self._opened(app, last=True)
 
-        here = Foreground(self.screen, opened, app=app.name, observers=self.observers)
+        here = Foreground(
+            self.screen, opened, self._last_words, app=app.name, observers=self.observers
+        )
         return asyncio.run(work(here))
 
     @asynccontextmanager
@@ -159,8 +161,15 @@ class Invocation:
         from .running import Foreground
 
         return Foreground(
-            self.screen, partial(open_runtime, self.place, grants, named=self.observers)
+            self.screen,
+            partial(open_runtime, self.place, grants, named=self.observers),
+            self._last_words,
         )
+
+    def _last_words(self, tasks: Sequence[Task]) -> str:
+        from .proposals import last_words
+
+        return last_words(self.ways, tasks)
 
     def run(self, grants: Grants, work: Callable[[Foreground], Coroutine[Any, Any, int]]) -> int:
         """Run Tasks in this process; a person at the terminal may accept tools of MCP servers.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from agentic_kernel import CannotStart, Task, TaskNotFound, TaskStatus
@@ -57,6 +58,21 @@ def proposal(place: Place | Ways, task: Task, tools: Tools | None = None) -> str
     return command(verb, task.id, *then, *flags)
 
 
+def last_words(place: Place | Ways, tasks: Sequence[Task]) -> str:
+    """The last words of a process that leaves these Tasks at once, so that they stay running.
+
+    Args:
+        tasks: The Tasks that it runs; empty before they have begun.
+    """
+    shown = tasks[:_MOST]
+    told = [f"go on with: {way}" for task in shown if (way := proposal(place, task)) is not None]
+    if not told or len(tasks) > _MOST:
+        told.append(f"see {'the others' if told else 'the Tasks'} with: {place.command('list')}")
+    return "left at once; committed work is kept; " + "\n".join(told)
+
+
+_MOST: Final = 20
+"""The most Tasks whose commands the last words name."""
 _HIGHEST: Final = 100
 """The most parents that are looked up, one above the other."""
 APP: Final = "MODULE:OBJECT"

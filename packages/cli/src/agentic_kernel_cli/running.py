@@ -53,6 +53,8 @@ class Foreground:
     """Make the screen that shows the Tasks."""
     runtime: Callable[[Observer, Collection[str]], AbstractAsyncContextManager[Host]]
     """Open the Host that runs Tasks of these kinds, and no Task that it is not told to run."""
+    last_words: Callable[[Sequence[Task]], str]
+    """Return the last words of a process that leaves these Tasks at once: how they go on."""
     app: str = ""
     """The name of the app whose Host it is; empty for the command's own Host. An app decides itself
     for whom it acts, and has observers of its own."""
@@ -162,7 +164,7 @@ class Foreground:
         if not self.app:
             for task in tasks:
                 check_served(task)
-        stop = Stop()
+        stop = Stop(self.last_words([]))
         screen = self.screen(stop)
         with stop.on_signals():
             try:
@@ -172,6 +174,9 @@ class Foreground:
                     begun = await begin(host)
                     if self.app:
                         begun = await self._here(host, begun, screen)
+                    mine = list((await host.get_many(begun)).values())
+                    stop.last_words = self.last_words(mine)
+                    if self.app:
                         after = {task.id: events[-1].id for task, events in kept if events}
                         async with _followed(host, begun, after, screen, self.observers):
                             await self._rest(host, begun, screen, stop)

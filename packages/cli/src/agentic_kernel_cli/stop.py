@@ -6,10 +6,8 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
-
-_LAST_WORDS = b"\nleft at once; committed work is kept; go on with: agentic-kernel recover\n"
 
 
 class Stop:
@@ -17,9 +15,13 @@ class Stop:
 
     The handlers of the engine's `drain_on_signals` belong to the event loop. These handlers are
     Python's own, so a second Ctrl-C works even if a full output blocks the event loop.
+
+    Args:
+        last_words: What the second signal shows on stderr: the way on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, last_words: str) -> None:
+        self.last_words = last_words
         self.code: int | None = None
         """The exit code of the request: 128 plus the signal's number; None without a request."""
         self._wished = asyncio.Event()
@@ -41,7 +43,8 @@ class Stop:
 
         def handle(number: int, frame: FrameType | None) -> None:
             if self.code is not None:
-                os.write(2, _LAST_WORDS)
+                with suppress(OSError):  # stderr may be closed.
+                    os.write(2, f"\n{self.last_words}\n".encode(errors="backslashreplace"))
                 os._exit(128 + number)
             self.wish(128 + number)
 

@@ -25,7 +25,7 @@ def watch(
     called, place = invocation(context), cursor(after)
 
     async def watching(host: Host) -> int:
-        stop = Stop()
+        stop = Stop("left at once; the Task goes on")
         with stop.on_signals():
             task = (await find_task(host, wanted(given, last))).task
             left = partial(way_back, called, host)
