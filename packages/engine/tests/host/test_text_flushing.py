@@ -21,9 +21,9 @@ from agentic_kernel_engine import (
     UnknownOutcome,
 )
 from agentic_kernel_engine.events import Event, from_stored
-from agentic_kernel_engine.host import flushing
-from agentic_kernel_engine.host.text_flushing import Flushing
+from agentic_kernel_engine.host import text_flushing
 from agentic_kernel_engine.host.parts import Parts
+from agentic_kernel_engine.host.text_flushing import Flushing
 from agentic_kernel_engine.texts import FURTHEST, Texts
 
 from ..conftest import Acting, Crash, NewTask, TappedStore, Until
@@ -155,10 +155,10 @@ async def test_a_host_whose_runs_say_nothing_sets_no_timer(
     async with Host(acting(act)) as host:
         await host.dispatch(new_task())
         await spoken.wait()
-        await asyncio.sleep(2 * flushing.SHORTEST)
+        await asyncio.sleep(2 * text_flushing.SHORTEST)
         assert not rung
         await host.dispatch(new_task(instructions="speak"))
-        await asyncio.sleep(4 * flushing.SHORTEST)
+        await asyncio.sleep(4 * text_flushing.SHORTEST)
         assert len(rung) == 1, "one text is stored by one round"
 
 
@@ -337,7 +337,7 @@ async def test_a_flush_does_not_wait_for_a_commit_and_a_commit_waits_for_a_flush
             await asyncio.sleep(0.001)
         say(job, "b")
         committing = asyncio.create_task(job.commit("state"))
-        await asyncio.sleep(2.5 * flushing.SHORTEST)
+        await asyncio.sleep(2.5 * text_flushing.SHORTEST)
         assert order == ["step 1"], "two writes of one run were under way"
         gate.set()
         await committing
@@ -346,7 +346,7 @@ async def test_a_flush_does_not_wait_for_a_commit_and_a_commit_waits_for_a_flush
         say(job, "c")
         committing = asyncio.create_task(job.commit("more"))
         say(job, "d")
-        await asyncio.sleep(2.5 * flushing.SHORTEST)
+        await asyncio.sleep(2.5 * text_flushing.SHORTEST)
         assert order[-1] == "step 3", "a flush began during a commit"
         gate.set()
         await committing
@@ -419,7 +419,7 @@ async def test_a_run_that_leaves_or_has_ended_is_not_flushed(
         try:
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(3 * flushing.SHORTEST)
+            await asyncio.sleep(3 * text_flushing.SHORTEST)
 
     async with Host(acting(act), tapped) as host:
         task = new_task()
@@ -427,11 +427,11 @@ async def test_a_run_that_leaves_or_has_ended_is_not_flushed(
         await spoken.wait()
         run = host._live.current[task.id]
         run.leave("released")
-        await asyncio.sleep(2 * flushing.SHORTEST)
+        await asyncio.sleep(2 * text_flushing.SHORTEST)
         assert tapped.count("commit") == 0
         run.end("lost")
         host._live.flushing.add(run)
-        await asyncio.sleep(2 * flushing.SHORTEST)
+        await asyncio.sleep(2 * text_flushing.SHORTEST)
         assert tapped.count("commit") == 0
 
 

@@ -33,13 +33,13 @@ from . import inbox
 from .admission import Admission
 from .change import STALLED, Decide, Decided, change, successor
 from .ending import fault_of, mutation_of, unstorable
-from .text_flushing import Flushing
 from .history import history
 from .in_flight import Slots, answered
 from .job import Job
 from .news import News
 from .parts import Parts
 from .run import Run
+from .text_flushing import Flushing
 
 _log = logging.getLogger(__name__)
 

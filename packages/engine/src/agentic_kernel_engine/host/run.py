@@ -35,11 +35,11 @@ from ..readback import BUSY, landed
 from ..record import Record
 from .change import LOOKS, acknowledged
 from .emitted import Emitted, Piece, checked, plain
-from .text_flushing import Flushing
 from .history import history, stored
 from .in_flight import turn
 from .news import News
 from .parts import Parts
+from .text_flushing import Flushing
 
 _log = logging.getLogger(__name__)
 EventLike = Event | Mapping[str, Any]
