@@ -318,8 +318,10 @@ def test_a_call_that_a_killed_process_began_is_of_unknown_outcome(crew: Terminal
 def test_without_the_app_a_task_is_handed_over_and_the_command_says_to_whom(
     crew: Terminals,
 ) -> None:
-    asked = crew.call("--app", "crew:crew", "run", "--id", "it", "Write it.", code=3)
-    approve = proposed(asked.err)[2:]
+    """A Task of a program of the person's own, which names no app."""
+    crew.program("-c", PROGRAM, str(crew.state)).ended(0)
+    [task] = crew.call("--json", "show", "it").lines
+    approve = shlex.split(task["go_on_with"])[3:]
     refused = crew.call(*approve, "--tools", "calculator", code=2)
     assert "a Host that serves crew runs this Task" in refused.err
     told = crew.call(*approve).out
@@ -329,6 +331,24 @@ def test_without_the_app_a_task_is_handed_over_and_the_command_says_to_whom(
     assert "it has its own model, tools and consent" in refused.err
     crew.call("--app", "crew:crew", "recover", "it", code=3)
     assert (folder(crew) / "notes").read_text() == "hello\n"
+
+
+PROGRAM = """
+import asyncio, sys
+from agentic_kernel import Task, TaskStatus
+from agentic_kernel_file import FileStore
+from crew import crew
+
+async def main():
+    store = FileStore(sys.argv[1])
+    async with crew(store) as host:
+        task = Task.new(summary="", instructions="Write it.", runtime_kind="crew", id="it")
+        await host.dispatch(task)
+        await host.wait(task.id, TaskStatus.PAUSED)
+    store.close()
+
+asyncio.run(main())
+"""
 
 
 Refuse = Callable[..., None]

@@ -53,6 +53,9 @@ def refusing(store):
 
 def every(store):
     return Host(Count(), store, claims=False)
+
+def other(store):
+    return Host(Count(), store, runtime_kinds=["other"], claims=False)
 """
 Told = Callable[..., str]
 Installed = Callable[..., Path]
@@ -108,9 +111,12 @@ def offers(site: Path, package: str, name: str) -> None:
     (folder / "entry_points.txt").write_text(f"[agentic_kernel.runtimes]\n{name} = {package}:ENTRY")
 
 
-def keep(folder: Path, name: str, *then: Mutation) -> None:
-    """Store a Task."""
-    task = Task.new(id=name, summary="", instructions="do it", runtime_kind="acme", at=NOW)
+def keep(folder: Path, name: str, *then: Mutation, app: str = "") -> None:
+    """Store a Task, which this app started."""
+    task = Task.new(
+        id=name, summary="", instructions="do it", runtime_kind="acme", at=NOW,
+        metadata={"cli/app": app} if app else None,
+    )  # fmt: skip
     for mutation in (Dispatch(), *then):
         task = apply(task, mutation, NOW)
 
@@ -307,6 +313,82 @@ def test_a_task_that_no_process_runs_is_told_how_to_recover_it(
     assert refused.endswith(" --app MODULE:OBJECT recover -- left-alone")
     named = told("--app", "my_shop:shop", *words, code=1)
     assert named.endswith(" --app my_shop:shop recover left-alone")
+
+
+LEFT = "the app my_shop:shop; go to the folder whose settings name it, or add --app"
+
+
+@pytest.mark.parametrize(
+    ("note", "words"),
+    [
+        (ASKS, ("approve", "it", "d" * 8)),
+        (ASKS, ("approve", "it")),
+        (ASKS, ("deny", "it", "d" * 8, "--reason", "no")),
+        (ASKS, ("resume", "it")),
+        (QUESTION, ("answer", "it", "this")),
+        (QUESTION, ("resume", "it")),
+        (None, ("resume", "it")),
+        (None, ("rerun", "it")),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, tuple) else None,
+)
+@pytest.mark.parametrize("app", [(), ("--app", "my_shop:other")], ids=["no app", "other app"])
+def test_a_paused_task_is_left_to_the_app_that_it_names(
+    told: Told,
+    capfd: pytest.CaptureFixture[str],
+    note: Mapping[str, Any] | None,
+    words: tuple[str, ...],
+    app: tuple[str, ...],
+) -> None:
+    keep(
+        Path(),
+        "it",
+        Pause(notes={} if note is None else {"engine/waiting_for": note}),
+        app="my_shop:shop",
+    )
+    refused = told(*app, *words, code=5)
+    assert refused.endswith(f"it goes on in {LEFT}")
+    assert _run(*parted(["--json", *app, *words])) == 5
+    assert json.loads(capfd.readouterr().out)["message"] == refused
+    assert _run(*parted(["--json", *app, "show", "it"])) == 0
+    [task] = capfd.readouterr().out.splitlines()
+    shown = json.loads(task)
+    assert (shown["status"], shown["go_on_with"], shown["goes_on_in"]) == ("paused", None, LEFT)
+    assert _run(["--json"], ["list"]) == 0
+    assert len(capfd.readouterr().out.splitlines()) == 1
+
+
+@pytest.mark.parametrize("app", [(), ("--app", "my_shop:other")], ids=["no app", "other app"])
+def test_a_task_that_no_process_runs_is_left_to_the_app_that_it_names(
+    told: Told, capfd: pytest.CaptureFixture[str], app: tuple[str, ...]
+) -> None:
+    keep(Path(), "it", app="my_shop:shop")
+    for words in (("resume", "it"), ("approve", "it"), ("answer", "it", "yes")):
+        refused = told(*app, *words, code=1)
+        assert f"no process runs it; recover it with {LEFT}: agentic-kernel " in refused
+        assert refused.endswith(" --app MODULE:OBJECT recover -- it")
+    for verb in (("list",), ("show", "it")):
+        assert _run(*parted([*app, *verb])) == 0
+        assert f"no process runs it; recover it with {LEFT}" in capfd.readouterr().out
+    for ids in (("it",), ()):
+        left = f"left: task 'it': it goes on in {LEFT}"
+        assert told(*app, "recover", *ids, code=5) == left
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "of the settings"])
+def test_an_app_whose_kinds_are_not_known_yet_is_proposed_on_a_condition(
+    told: Told, capfd: pytest.CaptureFixture[str], named: bool
+) -> None:
+    keep(Path(), "it")
+    app = ("--app", "my_shop:other") if named else ()
+    if not named:
+        Path("agentic-kernel.toml").write_text('app = "my_shop:other"\n')
+    unsure = "if the app my_shop:other serves acme"
+    assert f"; let it go on, {unsure}, with: " in told(*app, "resume", "it", code=1)
+    for verb in (("list",), ("show", "it")):
+        assert _run(*parted([*app, *verb])) == 0
+        assert f"no process runs it; recover it, {unsure}" in capfd.readouterr().out
+    assert "only a Host that serves 'acme' can run it" in told(*app, "recover", "it", code=5)
 
 
 def test_list_and_show_name_the_same_remedy_for_a_task_that_no_process_runs(

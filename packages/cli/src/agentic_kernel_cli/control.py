@@ -121,7 +121,10 @@ async def abandoned(host: Host, given: str, lease: float) -> Record:
     if task.status is TaskStatus.RUNNING:
         late = f", or recover it {lease:g} s after that process died" if lease else ""
         raise CannotStart(f"a live process runs it; watch it instead{late}", task.id)
-    raise CannotStart(f"its status is {task.status.value}; there is nothing to recover", task.id)
+    then = "; see with show how it goes on" if task.status is TaskStatus.PAUSED else ""
+    raise CannotStart(
+        f"its status is {task.status.value}; there is nothing to recover{then}", task.id
+    )
 
 
 async def watch(

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import typer
 
-from agentic_kernel import InvalidValue, KernelError, Task
+from agentic_kernel import InvalidValue, KernelError, Task, TaskStatus
 from agentic_kernel_engine import Host, Record
 from agentic_kernel_engine.plans import vocabulary
 
@@ -50,6 +50,7 @@ def found(called: Invocation, given: str) -> Record:
     Raises:
         Abandoned: It is running, and no process runs it. So it can neither be decided about nor be
             resumed before it is recovered.
+        LeftAlone: It is paused, and only another app may run it.
     """
 
     async def finding(host: Host) -> Record:
@@ -58,7 +59,10 @@ def found(called: Invocation, given: str) -> Record:
             raise Abandoned(record.task.id, await way_back(called, host, record.task))
         return record
 
-    return called.controlled(finding)
+    record = called.controlled(finding)
+    if record.task.status is TaskStatus.PAUSED:
+        called.check_app(record.task)
+    return record
 
 
 def seen(

@@ -205,6 +205,17 @@ class Invocation:
             return False
         return self.app_serves(task.runtime_kind)
 
+    def check_app(self, task: Task) -> None:
+        """Refuse a Task that only another app may run, before a person decides about it.
+
+        Raises:
+            LeftAlone: The Task names an app, and the app of this command does not run it.
+        """
+        from .origin import app_of, check_program
+
+        if app_of(task) is not None and not self.app_runs(task):
+            check_program(task)
+
     def permitted(self, task: Task, grant: Grant, *, named: bool = True) -> Grant:
         """Return what a stored Task may use: by the flags, or by a confirmation at the terminal.
 

@@ -81,8 +81,10 @@ APP: Final = "MODULE:OBJECT"
 
 def remedy(place: Place | Ways, task: Task, tools: Tools | None = None) -> str:
     """The remedy for a running Task that no process runs, in a few words."""
-    if _ways(place, task, tools) is not None:
-        return "recover it"
+    own = _ways(place, task, tools)
+    if own is not None:
+        condition = _condition(own, task)
+        return f"recover it, {condition}" if condition else "recover it"
     program = program_of(task, tools)
     return taker(task.runtime_kind) if program is None else f"recover it with {program}"
 
@@ -96,7 +98,9 @@ async def way_back(called: Invocation, host: Host, task: Task) -> str:
     tools = Tools(await history(host, task.id))
     recover = proposal(called.ways, task, tools)
     if recover is not None:
-        return f"let it go on with: {recover}"
+        ways = _ways(called.ways, task, tools)
+        condition = "" if ways is None else _condition(ways, task)
+        return f"let it go on{condition and f', {condition},'} with: {recover}"
     own = called.place.command("--app", APP, "recover", "--", task.id)
     program = program_of(task, tools)
     if program is not None:
@@ -146,6 +150,16 @@ def host_of(place: Place | Ways, task: Task, tools: Tools | None = None) -> str 
     )
 
 
+def _condition(ways: Ways, task: Task) -> str:
+    """The condition of a proposal whose app may not serve the Task; empty if it does.
+
+    A proposal does not open the app, because an open app may take up Tasks.
+    """
+    if ways.app.known or app_of(task) is not None:
+        return ""
+    return f"if {ways.app} serves {label(task.runtime_kind)}"
+
+
 def _ways(place: Place | Ways, task: Task, tools: Tools | None) -> Ways | None:
     """The ways of the person's app if it runs this Task; else None."""
     from .application import Ways
@@ -153,8 +167,11 @@ def _ways(place: Place | Ways, task: Task, tools: Tools | None) -> Ways | None:
     if not isinstance(place, Ways):
         return None
     app, kind, started = place.app, task.runtime_kind, app_of(task)
+    if started == app.name:
+        return place if app.serves(kind) or not app.known else None
     if started is not None:
-        return place if app.named or started == app.name else None
+        # Only an app that the command line names goes on with the Task of another one.
+        return place if app.named and app.serves(kind) else None
     # An app that was not opened yet may serve any kind, and this command leaves these Tasks to it.
     left = not serves(kind) or program_of(task, tools) is not None
     return place if (app.serves(kind) if app.known else left) else None

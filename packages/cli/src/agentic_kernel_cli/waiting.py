@@ -156,16 +156,15 @@ def check_resumed(task: Task, way_on: str | None) -> None:
     The Task would count as running until a Host takes it, and meanwhile take no decision.
 
     Args:
-        way_on: The command that decides.
+        way_on: The command that decides; None if this command has none.
 
     Raises:
         NotAwaited: The Task waits for an approval or an answer.
     """
     wanted = kind(task)
     if wanted in ("approval", "question"):
-        raise NotAwaited(
-            task.id, f"waits for {_NEEDS[wanted]}, and resume gives none; go on with: {way_on}"
-        )
+        then = "see with show where it goes on" if way_on is None else f"go on with: {way_on}"
+        raise NotAwaited(task.id, f"waits for {_NEEDS[wanted]}, and resume gives none; {then}")
 
 
 def lines(task: Task) -> list[str]:
