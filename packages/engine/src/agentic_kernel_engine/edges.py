@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
-from inspect import iscoroutinefunction
+from inspect import getattr_static, iscoroutinefunction
 from itertools import islice
 from types import FunctionType
 from typing import Any, Final, TypeVar, cast
@@ -370,22 +370,31 @@ def optional(value: Any, name: str, port: type[Any]) -> Any:
 
 def warn_of_misspelled(value: Any, name: str, port: type[Any]) -> None:
     """Log, once for its class, each member that is one typing error away from one of a port's."""
-    own = tuple((each, callable(given)) for each, given in getattr(value, "__dict__", {}).items())
-    _warn_of_misspelled(cast(Hashable, type(value)), own, name, cast(Hashable, port))
+    kind = cast(Hashable, type(value))
+    _warn_of_class(kind, name, cast(Hashable, port))
+    for each, given in getattr(value, "__dict__", {}).items():
+        _warn_of_member(kind, each, callable(given), name, cast(Hashable, port))
 
 
 @lru_cache(1024)
-def _warn_of_misspelled(kind: Any, own: tuple[tuple[str, bool], ...], name: str, port: Any) -> None:
-    members = {each: callable(getattr(kind, each, None)) for each in dir(kind)} | dict(own)
-    for each, is_method in members.items():
-        meant = _meant(each, is_method, port)
-        if meant is not None:
-            noun, done, does = _WORDS[is_method]
-            _log.warning(
-                "%s: the %s %s.%s is never %s; %s %s %s. Rename it, and name %s as a base class to "
-                "have a type checker see it",
-                name, noun, kind.__name__, each, done, port.__name__, does, meant, port.__name__,
-            )  # fmt: skip
+def _warn_of_class(kind: Any, name: str, port: Any) -> None:
+    for each in dir(kind):
+        # A descriptor of the class may run any code, so it is looked up without a call of it.
+        given = getattr_static(kind, each, None)
+        is_method = callable(given) or isinstance(given, (staticmethod, classmethod))
+        _warn_of_member(kind, each, is_method, name, port)
+
+
+@lru_cache(1024)
+def _warn_of_member(kind: Any, each: str, is_method: bool, name: str, port: Any) -> None:
+    meant = _meant(each, is_method, port)
+    if meant is not None:
+        noun, done, does = _WORDS[is_method]
+        _log.warning(
+            "%s: the %s %s.%s is never %s; %s %s %s. Rename it, and name %s as a base class to "
+            "have a type checker see it",
+            name, noun, kind.__name__, each, done, port.__name__, does, meant, port.__name__,
+        )  # fmt: skip
 
 
 def _meant(name: str, is_method: bool, port: Any) -> str | None:

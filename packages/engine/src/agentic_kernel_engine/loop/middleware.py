@@ -21,7 +21,7 @@ from ..seams.policy import decided
 from ..tools.call import Invocation
 from ..tools.tool import Tool
 from .budget_grants import settle_call
-from .planner_calls import CheckedPlan, PlannerCalls, checked_plan
+from .planner_calls import CheckedPlan, PlannerCalls, checked_plan, copy_of_plan, same_plan
 from .run import LoopRun
 from .state import AtHand
 from .unknown_outcomes import not_begun
@@ -48,13 +48,16 @@ async def ask_planner(
     try:
         for hook in hooks.after_model:
             changed = await hook(context, plan)
-            # The hook may have changed the plan that it was given, and may keep it.
-            plan, form = checked_plan(plan) if changed is None else checked_plan(changed, run)
+            if changed is not None:
+                plan, form = checked_plan(changed, run)
+            elif not same_plan(plan, form):
+                plan, form = checked_plan(plan)
     except End as end:
         run.ending = end
     except PlannerError as fault:
         run.ending = End(StopReason.ERROR, fault.message, code=fault.code)
-    return plan, form
+    # A hook may keep the plan that it was given.
+    return (copy_of_plan(form) if hooks.after_model else plan), form
 
 
 async def before_tool(

@@ -282,6 +282,20 @@ def _covers(reserved: Usage, worst: Usage) -> bool:
     )
 
 
+def same_plan(plan: Plan, form: msgspec.Raw) -> bool:
+    """True if a plan that foreign code was given has this JSON form still."""
+    try:
+        return _encode(plan) == bytes(form)
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def copy_of_plan(form: msgspec.Raw) -> Plan:
+    """A plan of its own from its checked JSON form."""
+    copied: Plan = _read_back(form)
+    return copied
+
+
 def plan_of(answer: Any) -> Plan:
     """The plan of `checked_plan`."""
     return checked_plan(answer)[0]
@@ -316,7 +330,7 @@ def checked_plan(answer: Any, run: LoopRun | None = None) -> CheckedPlan:
             plan = _refused(plan, run)
     final = bool(plan.actions)
     try:
-        if plan is answer and not (
+        if isinstance(answer, Plan) and not (
             type(plan.text) is type(plan.reasoning) is type(plan.model) is str
         ):
             _check_texts(plan, _PLAN_TEXTS)

@@ -380,7 +380,7 @@ async def _performed(
         return not_made(run, each, again)
     if again and not each.tool.repeatable:
         return unknown(run, each.call)
-    hooks = wiring.hooks
+    hooks, shown = wiring.hooks, each
     observation: Observation | None = None
     if hooks.before_tool:
         each, observation, refused = await before_tool(wiring, run, at_hand, context, each)
@@ -410,7 +410,7 @@ async def _performed(
                 at_hand.decided.pop(str(each.context.index), None)
     if each.context.caller is not None:
         await budget_grants.settle_call(run, each, observation)
-    return await after_tool(hooks, run, each, observation) if hooks.after_tool else observation
+    return await after_tool(hooks, run, shown, observation) if hooks.after_tool else observation
 
 
 def _too_late(run: LoopRun) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Final, Protocol, runtime_checkable
 
 from .tool import Tool
@@ -26,5 +27,5 @@ class ToolRegistry(Protocol):
 
 def named_tools(tools: Sequence[Tool]) -> dict[str, Any]:
     """These tools as ``run.started`` records them; empty if there are none."""
-    names = [tool.name for tool in tools[:NAMED]]
+    names = [tool.name for tool in islice(tools, NAMED)]
     return {"tools": names} if names else {}
