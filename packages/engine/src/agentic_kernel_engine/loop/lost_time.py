@@ -12,17 +12,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from .. import events as host_events
+from .. import events as host
 from ..events import Event
 from ..plans import vocabulary
 
-_BEGINNINGS: Final = frozenset(
-    {host_events.TASK_DISPATCHED, host_events.TASK_RESUMED, host_events.TASK_CLAIMED}
-)
-_DEPARTURES: Final = frozenset({host_events.TASK_PAUSED, host_events.TASK_RELEASED})
-_EMITTED: Final = frozenset(
-    {host_events.RUN_TURN, vocabulary.TOOL_PROGRESS, vocabulary.TOOL_ABANDONED}
-)
+_BEGINNINGS: Final = frozenset({host.TASK_DISPATCHED, host.TASK_RESUMED, host.TASK_CLAIMED})
+_DEPARTURES: Final = frozenset({host.TASK_PAUSED, host.TASK_RELEASED})
+_EMITTED: Final = frozenset({host.RUN_TURN, vocabulary.TOOL_PROGRESS, vocabulary.TOOL_ABANDONED})
 """Events whose moment is earlier than that of the commit that stores them."""
 
 
@@ -46,7 +42,7 @@ def lost_seconds(history: Sequence[Event]) -> float:
         if event.id[0] < version - 1:
             break
         version = event.id[0]
-        if event.type == host_events.RUN_DELTA or _was_cut(event):
+        if event.type == host.RUN_DELTA or _was_cut(event):
             first, last = event.at, last or event.at
         elif event.type in _BEGINNINGS:
             total += _between(event.at, last)
@@ -71,7 +67,7 @@ def _is_of_commit(event: Event) -> bool:
     """True if a commit of the run wrote the event, with the state."""
     if event.type in _DEPARTURES:
         return "act" not in event.data
-    return event.type == host_events.RUN_TURN or event.type not in host_events.HOST_EVENTS
+    return event.type == host.RUN_TURN or event.type not in host.HOST_EVENTS
 
 
 def _between(first: datetime | None, last: datetime | None) -> float:
