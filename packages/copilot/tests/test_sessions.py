@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -312,27 +311,6 @@ async def test_after_a_crash_a_call_is_repeated_with_its_key_or_said_to_be_unkno
     else:
         assert (observed["error"], len(keys)) == ("indeterminate", 1)
         assert "not known" in aimock.requests()[-1].body["messages"][-1]["content"]
-
-
-@pytest.mark.torture
-async def test_the_time_of_a_call_that_a_closing_host_cut_counts(
-    scripted: Mapping[str, Any], aimock: Aimock
-) -> None:
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    held, store = HeldWrite(), MemoryStore()
-    aimock.load([after(0, calls(("write", {}))), after(1, says("done"))])
-    given = {**scripted, "tools": [held.tool()], "clock": lambda: now}
-    async with CopilotRuntime(store, **given, grace=0) as first:
-        task = (await first.dispatch(asked("Write."))).snapshot
-        async with asyncio.timeout(60):
-            await held.begun.wait()
-        now += timedelta(minutes=2)
-    now += timedelta(days=1)
-    async with CopilotRuntime(store, **given, limits=Limits(max_seconds=110)) as second:
-        await second.recover()
-        done = await second.wait(task.id)
-    assert done.failure is not None
-    assert done.failure.code == "engine/timeout"
 
 
 @pytest.mark.torture

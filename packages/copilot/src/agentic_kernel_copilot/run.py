@@ -86,9 +86,8 @@ class SessionRun(Ledger[State]):
         super().retune(changes)
 
     async def read_text(self) -> None:
-        """Read the text and the time of an earlier entry; call it at each entry but the first."""
+        """Read which text an earlier entry has begun; call it at each entry but the first."""
         self._history = await self.job.history()
-        self.count_lost(self._history)
         self.text = TurnText(self.job, Texts(self._history).open())
 
     async def history(self) -> list[Event]:

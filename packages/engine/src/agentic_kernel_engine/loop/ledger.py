@@ -6,7 +6,7 @@ limits, decisions of people and events work in the same way for both.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -16,7 +16,7 @@ from agentic_kernel import InvalidValue, Task
 from .. import values
 from ..cursor import Cursor
 from ..errors import TaskFailed
-from ..events import Checked, Event
+from ..events import Checked
 from ..faults import is_unwinding, report
 from ..host import inbox
 from ..host.job import Job
@@ -51,7 +51,6 @@ from ..plans.plan import NOTHING_USED, Usage
 from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason
 from ..waiting import field_text
 from . import tool_progress
-from .lost_time import lost_seconds
 
 Clock = Callable[[], float]
 """A function that returns seconds and never runs backwards."""
@@ -164,20 +163,6 @@ class Ledger(Generic[S]):
         spent = self.state.spent
         spent.iterations += 1
         spent.bank(usage)
-
-    def count_lost(self, history: Sequence[Event]) -> None:
-        """Count the time of runs that were cut after the last commit; call it once per entry.
-
-        Args:
-            history: The Task's durable events, or those since its last commit.
-        """
-        lost = lost_seconds(history)
-        if not lost:
-            return
-        self.state.spent.seconds += lost
-        shares = self.state.shares
-        for child, grant in () if shares is None else shares.grants.items():
-            self.hand(child, grant.cap)
 
     @property
     def seconds(self) -> float:

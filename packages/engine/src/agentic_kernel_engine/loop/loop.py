@@ -67,11 +67,9 @@ class Loop(Accepting, Cleaning, Acting, Limiting, Metered, Reading):
 
     A run goes on from its last commit, in the same way after a pause, a crash and a take-over.
     Limits hold exactly, over all of these; a tool call that a crash makes the Loop repeat counts
-    once. Only the time of a process that died is not all known: of its run, ``max_seconds`` counts
-    the time until the last event that it stored (`lost_time`). An effect is recorded before it
-    begins and settled after it. If a crash hides the outcome of a call, the Loop makes the call
-    again only if its tool may be repeated; otherwise the outcome is `indeterminate`, and a person
-    or the planner decides.
+    once. An effect is recorded before it begins and settled after it. If a crash hides the outcome
+    of a call, the Loop makes the call again only if its tool may be repeated; otherwise the outcome
+    is `indeterminate`, and a person or the planner decides.
 
     Args:
         planner: Decides about the next step.

@@ -110,7 +110,6 @@ class LoopRun(Ledger[State]):
         if self.task.metadata.get(STOP_REASON) is not None:
             self.job.note(STOP_REASON, None)
         history = await self.job.history(state.cursor)
-        self.count_lost(history)
         self.transcript = read(history, [self.opening])
         texts = Texts(history)
         if left := texts.open():

@@ -55,9 +55,7 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     """Levels of children below the outermost Task: 1 allows children and no grandchildren."""
     max_seconds: float | None = None
     """Seconds of work after which the run ends; pauses do not count. A call of a planner or of a
-    tool that is under way is cancelled. If the process of a run died, its work after its last
-    stored event is not counted. That is at most what the run had left, and ``max_attempts`` of the
-    `Host` bounds how many runs in a row may die without progress."""
+    tool that is under way is cancelled."""
     max_input_tokens: int | None = None
     max_output_tokens: int | None = None
     max_total_tokens: int | None = None
