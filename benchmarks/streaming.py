@@ -21,7 +21,7 @@ from interrupted import slowest
 from agentic_kernel import Task
 from agentic_kernel_engine import Host, Job, Loop, Record
 from agentic_kernel_engine.events import RUN_DELTA
-from agentic_kernel_engine.host import text_flushing
+from agentic_kernel_engine.host import text_flushing as flushing
 from agentic_kernel_engine.loop import Delta, FinalAnswer, Plan
 from agentic_kernel_file import FileStore
 
@@ -88,7 +88,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 def _cost() -> list[Figure]:
     """CPU of a process with the streams, and the growth of its folder; each in turn with none."""
-    found: dict[float, list[tuple[float, int]]] = {text_flushing.SHORTEST: [], NEVER: []}
+    found: dict[float, list[tuple[float, int]]] = {flushing.SHORTEST: [], NEVER: []}
     for _ in range(ROUNDS):
         for interval, results in found.items():
             command = [sys.executable, __file__, "cost", str(interval)]
@@ -105,7 +105,7 @@ def _cost() -> list[Figure]:
             bar=1.05 * BEFORE * limit / SECONDS * 1e3,
         ),
         Figure(
-            name=f"bytes written by {what}", ours=found[text_flushing.SHORTEST][-1][1], unit="bytes",
+            name=f"bytes written by {what}", ours=found[flushing.SHORTEST][-1][1], unit="bytes",
             limit=text, limit_is="the text", bar=4 * text,
         ),
     ]  # fmt: skip
@@ -213,7 +213,7 @@ async def _many() -> list[Figure]:
     last: dict[str, float] = {}
     gaps: list[float] = []
     for began, ended, task_id in sorted(times):
-        if not rounds or began > rounds[-1][1] + text_flushing.SHORTEST / 2:
+        if not rounds or began > rounds[-1][1] + flushing.SHORTEST / 2:
             rounds.append([began, ended])
         rounds[-1][1] = max(rounds[-1][1], ended)
         if task_id in last:
@@ -222,8 +222,8 @@ async def _many() -> list[Figure]:
     waits = [
         (after[0] - before[1])
         / min(
-            max(text_flushing.SHORTEST, text_flushing.SHARE * (before[1] - before[0])),
-            text_flushing.LONGEST,
+            max(flushing.SHORTEST, flushing.SHARE * (before[1] - before[0])),
+            flushing.LONGEST,
         )
         for before, after in pairwise(rounds)
     ]
@@ -235,12 +235,12 @@ async def _many() -> list[Figure]:
         ),
         Figure(
             name=f"commits of {what}", ours=len(times) / seconds, unit="/s",
-            limit=MANY / text_flushing.LONGEST, limit_is="each once in two seconds",
-            bar=MANY / text_flushing.SHORTEST,
+            limit=MANY / flushing.LONGEST, limit_is="each once in two seconds",
+            bar=MANY / flushing.SHORTEST,
         ),
         Figure(
             name=f"longest time without a flush of one of {what}", ours=max(gaps), unit="s",
-            limit=min(gaps), limit_is="the shortest", bar=text_flushing.LONGEST * 1.25,
+            limit=min(gaps), limit_is="the shortest", bar=flushing.LONGEST * 1.25,
         ),
     ]  # fmt: skip
 
@@ -248,8 +248,8 @@ async def _many() -> list[Figure]:
 def _main(job: str, told: str) -> None:
     if job == "cost":
         # Constants of a program that makes no flush; a Host has no option for that.
-        longest = max(text_flushing.LONGEST, float(told))
-        vars(text_flushing).update(SHORTEST=float(told), LONGEST=longest)
+        longest = max(flushing.LONGEST, float(told))
+        vars(flushing).update(SHORTEST=float(told), LONGEST=longest)
         with _folder() as folder:
             print(json.dumps(asyncio.run(_streams(Path(folder, "state")))))
     else:

@@ -223,3 +223,14 @@ async def test_a_call_has_a_name_and_an_id_of_512_characters_at_most(
     done = await runner.run(Plan((call,)), FinalAnswer(1))
     code = None if done.failure is None else done.failure.code
     assert (code == "engine/bad_plan") is not accepted
+
+
+async def test_the_texts_of_a_plan_with_too_many_calls_are_checked_too(runner: Runner) -> None:
+    calls = tuple(ToolCall("add", {"a": n, "b": 1}) for n in range(3))
+    wrong: Any = b"abc"
+    done = await runner.run(
+        Plan(calls, text=wrong), FinalAnswer("done"), limits=Limits(max_calls_per_answer=2)
+    )
+    assert done.failure is not None
+    assert done.failure.code == "engine/bad_plan"
+    assert "text: is a bytes" in done.failure.message

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from agentic_kernel import TaskStatus
+from agentic_kernel_engine import values
 from agentic_kernel_engine.plans.action import Action, FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.decision import ALLOW, Decision, deny, require_approval
+from agentic_kernel_engine.plans.observation import Observation
 from agentic_kernel_engine.plans.plan import Delta, Plan
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.policies import PolicyPipeline
@@ -220,3 +222,48 @@ async def test_a_plan_that_middleware_makes_unstorable_ends_the_run(runner: Runn
     assert done.failure.code == "engine/bad_plan"
     assert "actions[0].arguments['euros']: is not a finite number" in done.failure.message
     assert till.paid == []
+
+
+async def test_hooks_after_a_tool_see_the_call_that_those_before_it_saw(runner: Runner) -> None:
+    class Pairs:
+        def __init__(self) -> None:
+            self.before: list[Invocation] = []
+            self.after: list[Invocation] = []
+
+        async def before_tool(self, invocation: Invocation) -> None:
+            self.before.append(invocation)
+
+        async def after_tool(self, invocation: Invocation, observation: Observation) -> None:
+            self.after.append(invocation)
+
+    till, pairs = Till(), Pairs()
+    done = await runner.run(
+        ToolCall("pay", {"euros": 1}), FinalAnswer("done"), tools=till.tools(), middleware=[pairs]
+    )
+    assert done.result == "done"
+    assert till.paid == [1]
+    assert len(pairs.before) == 1
+    assert pairs.after[0] is pairs.before[0]
+
+
+async def test_a_plan_that_no_hook_changes_is_checked_once(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Looks:
+        async def after_model(self, context: Context, plan: Plan) -> None: ...
+
+    checked: list[Any] = []
+
+    def check(*given: Any) -> None:
+        checked.append(given)
+
+    monkeypatch.setattr(values, "check", check)
+    till = Till()
+    done = await runner.run(
+        ToolCall("pay", {"euros": 1}), FinalAnswer("done"),
+        tools=till.tools(), middleware=[Looks(), Looks()],
+    )  # fmt: skip
+    assert done.result == "done"
+    assert [path for _, path in checked if path.startswith("actions")] == [
+        "actions[0].arguments", "actions[0].output"
+    ]  # fmt: skip

@@ -120,6 +120,34 @@ def test_other_methods_and_optional_ones_are_not_logged(caplog: pytest.LogCaptur
     assert caplog.records == []
 
 
+def test_the_search_for_misspelled_members_runs_no_code_of_a_class(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Raises:
+        def __get__(self, instance: object, owner: object) -> object:
+            raise RuntimeError("code of the class ran")
+
+    class Odd(Plain):
+        resource = Raises()
+
+    assert optional(Odd(), "substrate", Accepting) is None
+    assert not caplog.records
+
+
+def test_a_misspelled_member_of_a_class_is_logged_once_for_many_objects(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Varied(Plain):
+        def __init__(self, number: int) -> None:
+            setattr(self, f"number_{number}", number)
+
+        async def acept(self, task: Task) -> None: ...
+
+    for number in range(4):
+        assert optional(Varied(number), "substrate", Accepting) is None
+    assert len(caplog.records) == 1
+
+
 def test_an_optional_port_is_found_by_its_methods() -> None:
     substrate = Refusing()
     assert optional(substrate, "substrate", Accepting) is substrate

@@ -67,9 +67,11 @@ class Loop(Accepting, Cleaning, Acting, Limiting, Metered, Reading):
 
     A run goes on from its last commit, in the same way after a pause, a crash and a take-over.
     Limits hold exactly, over all of these; a tool call that a crash makes the Loop repeat counts
-    once. An effect is recorded before it begins and settled after it. If a crash hides the outcome
-    of a call, the Loop makes the call again only if its tool may be repeated; otherwise the outcome
-    is `indeterminate`, and a person or the planner decides.
+    once. Only the time after a run's last commit is not known if the run is cut: ``max_seconds``
+    leaves it out, and ``max_attempts`` of the Host bounds such runs. An effect is recorded before
+    it begins and settled after it. If a crash hides the outcome of a call, the Loop makes the call
+    again only if its tool may be repeated; otherwise the outcome is `indeterminate`, and a person
+    or the planner decides.
 
     Args:
         planner: Decides about the next step.

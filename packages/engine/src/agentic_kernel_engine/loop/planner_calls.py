@@ -285,7 +285,7 @@ def _covers(reserved: Usage, worst: Usage) -> bool:
 def same_plan(plan: Plan, form: msgspec.Raw) -> bool:
     """True if a plan that foreign code was given has this JSON form still."""
     try:
-        return _encode(plan) == bytes(form)
+        return bytes(values.snapshot(plan)) == bytes(form)
     except (TypeError, ValueError, RecursionError):
         return False
 

@@ -54,8 +54,9 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     max_depth: int = 4
     """Levels of children below the outermost Task: 1 allows children and no grandchildren."""
     max_seconds: float | None = None
-    """Seconds of work after which the run ends; pauses do not count. A call of a planner or of a
-    tool that is under way is cancelled."""
+    """Seconds of work after which the run ends; pauses do not count, nor does the time between the
+    last commit of a run and the death of its process. A call of a planner or of a tool that is
+    under way is cancelled."""
     max_input_tokens: int | None = None
     max_output_tokens: int | None = None
     max_total_tokens: int | None = None
