@@ -17,7 +17,7 @@ class Stop:
     Python's own, so a second Ctrl-C works even if a full output blocks the event loop.
 
     Args:
-        last_words: What the second signal shows on stderr: the way on.
+        last_words: The text that the second signal shows on stderr, which says how to go on.
     """
 
     def __init__(self, last_words: str) -> None:
