@@ -218,6 +218,7 @@ def test_its_text_streams_and_a_pause_a_resume_and_a_rerun_work(crew: Terminals)
 
 
 @pytest.mark.torture
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_pauses_it(crew: Terminals) -> None:
     running = crew.start("--app", "crew:steps", "run", "--runtime", "steps", "--id", "it", "Go.")
     running.until(out=4)
@@ -226,6 +227,7 @@ def test_ctrl_c_pauses_it(crew: Terminals) -> None:
     assert crew.call("--json", "show", "it").lines[0]["status"] == "paused"
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_second_ctrl_c_tells_the_whole_command_that_lets_the_task_go_on(
     crew: Terminals,
 ) -> None:
@@ -271,6 +273,7 @@ def test_what_a_killed_process_left_is_shown_and_recovered_by_the_app(crew: Term
 
 @pytest.mark.torture
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+@pytest.mark.usefixtures("interruptible")
 def test_a_parent_that_waits_for_a_child_without_a_host_says_who_has_to_be_running(
     crew: Terminals, form: Sequence[str]
 ) -> None:
@@ -417,6 +420,7 @@ def test_what_is_no_app_is_one_line_that_says_why(
 
 
 @pytest.mark.torture
+@pytest.mark.usefixtures("interruptible")
 def test_a_runtime_that_is_no_host_runs_pauses_and_resumes(crew: Terminals) -> None:
     app = ("--app", "crew:routed")
     running = crew.start(*app, "run", "--runtime", "steps", "--id", "it", "Go.")
