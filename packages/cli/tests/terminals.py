@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,14 @@ SOME = 40
 """Characters of an answer after which a test interrupts it."""
 PATIENCE = 120.0
 """Seconds after which a process that should have got somewhere counts as stuck."""
+
+
+def wait_until(true: Callable[[], object]) -> None:
+    """Wait until a program has done a thing that its output does not tell."""
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline, f"not true after {PATIENCE:g} s"
+        time.sleep(0.02)
 
 
 class Command:

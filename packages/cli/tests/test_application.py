@@ -20,7 +20,7 @@ from agentic_kernel_cli.app import _run, parted
 from agentic_kernel_cli.settings import Settings
 from integration.peers.aimock import Aimock
 
-from .terminals import PATIENCE, Terminals
+from .terminals import Terminals, wait_until
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "app" / "my_agents.py"
 
@@ -232,9 +232,7 @@ def test_a_second_ctrl_c_tells_the_whole_command_that_lets_the_task_go_on(
     crew: Terminals,
 ) -> None:
     running = crew.start("--app", "crew:payer", "run", "--id", "it", "Pay.")
-    until = time.monotonic() + PATIENCE
-    while not (folder(crew) / "paid").exists() and time.monotonic() < until:
-        time.sleep(0.02)
+    wait_until((folder(crew) / "paid").exists)
     running.process.send_signal(signal.SIGINT)
     running.until(err="press Ctrl-C again")
     running.process.send_signal(signal.SIGINT)
@@ -279,10 +277,7 @@ def test_a_parent_that_waits_for_a_child_without_a_host_says_who_has_to_be_runni
 ) -> None:
     app = ("--app", "crew:chief")
     running = crew.start(*app, "run", "--id", "it", "Work.")
-    for _ in range(3_000):
-        if (folder(crew) / "hangs").exists():
-            break
-        time.sleep(0.01)
+    wait_until((folder(crew) / "hangs").exists)
     running.process.kill()
     running.end()
     (child,) = (each for each in crew.call("--json", "list").lines if each["id"] != "it")
@@ -302,10 +297,7 @@ def test_a_parent_that_waits_for_a_child_without_a_host_says_who_has_to_be_runni
 def test_a_call_that_a_killed_process_began_is_of_unknown_outcome(crew: Terminals) -> None:
     running = crew.start("--app", "crew:payer", "run", "--id", "it", "Pay.")
     running.until(err="pay")
-    for _ in range(500):
-        if (folder(crew) / "paid").exists():
-            break
-        time.sleep(0.01)
+    wait_until((folder(crew) / "paid").exists)
     running.process.kill()
     running.end()
     step = 'unknown outcome: pay {"eur": 3}'

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -24,7 +23,7 @@ from agentic_kernel_engine import Record, Store
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_file import FileStore
 
-from .terminals import PATIENCE, Terminals
+from .terminals import Terminals, wait_until
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -131,9 +130,7 @@ def test_a_bare_recover_leaves_a_task_that_an_app_began(office: Terminals) -> No
     assert office.cwd is not None
     (office.cwd / "hang").touch()
     runs = office.start("--app", "office:till", "run", "--id", "it", "Pay.")
-    until = time.monotonic() + PATIENCE
-    while not paid(office) and time.monotonic() < until:
-        time.sleep(0.02)
+    wait_until(lambda: paid(office))
     runs.process.send_signal(signal.SIGKILL)
     runs.end()
     assert "recover it with the app office:till" in " ".join(office.call("list").out.split())

@@ -211,7 +211,9 @@ async def test_middleware_that_keeps_a_plan_changes_no_call(runner: Runner) -> N
 async def test_a_plan_that_middleware_makes_unstorable_ends_the_run(runner: Runner) -> None:
     class Spoils:
         async def after_model(self, context: Context, plan: Plan) -> None:
-            arguments: Any = plan.actions[0].arguments  # type: ignore[union-attr]
+            (action,) = plan.actions
+            assert isinstance(action, ToolCall)
+            arguments: Any = action.arguments
             arguments["euros"] = float("nan")
 
     till = Till()

@@ -81,7 +81,8 @@ async def before_tool(
         _end(run, end)
         return each, None, not_begun(planned)
     each = _own(each, planned)
-    refused = await _held_back(wiring, run, at_hand, context, each, index)
+    granted = bool(at_hand.verdicts[index].granted)
+    refused = await _held_back(wiring, run, context, each, planned, granted=granted)
     if refused is not None:
         await settle_call(run, each, refused)
     return each, None, refused
@@ -116,17 +117,17 @@ def _end(run: LoopRun, end: End) -> None:
 async def _held_back(
     wiring: Wiring,
     run: LoopRun,
-    at_hand: AtHand,
     context: Context,
     each: Invocation,
-    index: int,
+    planned: ToolCall,
+    *,
+    granted: bool,
 ) -> Observation | None:
     """The observation of a changed call that is not allowed; None if the call may be made.
 
     The policy decides about changed arguments again. A call that a person approved is made as it
     was approved, or not at all.
     """
-    planned = cast("ToolCall", at_hand.plan.actions[index])
     if not _same_tool(each.tool, run.tools.find(planned.tool)):
         return _denied(wiring, run, planned, "middleware put another tool in its place")
     if each.checked is not each.arguments:
@@ -134,7 +135,7 @@ async def _held_back(
     call = ToolCall(planned.tool, each.arguments, planned.id)
     if digest(call, "") == digest(planned, ""):
         return None
-    if at_hand.verdicts[index].granted:
+    if granted:
         why = "a person approved it, and middleware changed its arguments since"
         return _denied(wiring, run, planned, why)
     policy = wiring.policy
