@@ -65,8 +65,8 @@ async def before_tool(
 ) -> tuple[Invocation, Observation | None, Observation | None]:
     """The call to make, the observation that a hook gives in place of it, and that of a refusal.
 
-    The call is a copy, because the hooks may keep the one that they are given. If a hook ends the run, the call is not made. The step is settled first, so that the finished
-    work is recorded.
+    The call is a copy, because the hooks may keep the one that they are given. If a hook ends the
+    run, the call is not made. The step is settled first, so that the finished work is recorded.
     """
     index = each.context.index
     planned = cast("ToolCall", at_hand.plan.actions[index])
